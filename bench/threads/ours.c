@@ -266,9 +266,9 @@ static const struct {
     {"memory", measure_many, 1},         {"tables", measure_many, 1},
     {"create", measure_many, 1},         {"finish", measure_many, 1},
     {"shared", measure_many, 1},         {"shared create", measure_many, 1},
-    {"shared finish", measure_many, 1},
-    {"work", measure_work, 1},           {"work2", measure_work, 2},
-    {"transfer", measure_transfer, 1},   {"late", measure_late, 1},
+    {"shared finish", measure_many, 1},  {"work", measure_work, 1},
+    {"work2", measure_work, 2},          {"transfer", measure_transfer, 1},
+    {"late", measure_late, 1},
 };
 
 static void *run(void *measure)

@@ -265,7 +265,8 @@ GS_API GS_MUST_CHECK int gs_resolve(const char *node, const char *service,
                                     struct addrinfo **ret_addresses);
 
 /* Run fn in a kernel thread of the pool. The deadline limits the wait for a kernel thread; once fn
- * has started, it is waited for. Returns 0 when fn has returned; if it was not started
+ * has started, it is waited for. What fn uses must not be on the caller's stack if that is shared
+ * (gs_thread_attributes.stack_is_shared). Returns 0 when fn has returned; if it was not started
  * -ETIMEDOUT, -ECANCELED, -ENOMEM or -EAGAIN (a kernel thread cannot be created). */
 GS_API GS_MUST_CHECK int gs_run_blocking(void (*fn)(void *argument), void *argument,
                                          uint64_t deadline_ns);

@@ -38,13 +38,8 @@ typedef void gs_resume_fn(struct gs_resumable *resumable);
 
 /* All members are private to the library. */
 struct gs_resumable {
-    union {
-        struct gs_waiter waiter; /* while it waits for a descriptor; its value is not used */
-        struct {
-            void *links_of_waiter[4];
-            void *next; /* while it is ready */
-        } ready;
-    } queued;
+    struct gs_waiter waiter; /* while it waits for a descriptor */
+    void *next;              /* while it is ready */
     void *run;
     uint8_t priority;
     GS_ATOMIC_MEMBER(uint8_t) state;

@@ -9,7 +9,8 @@
  *
  * Waiters are served in FIFO order: an object is handed to the thread that has waited longest, and
  * no thread overtakes it. Except for channels, the objects are in the caller's storage, start all
- * zero and need no destructor. Only gs_channel_new and waits with a deadline can return -ENOMEM.
+ * zero and need no destructor. Only gs_channel_new, gs_select, waits with a deadline, and waits at
+ * a channel by a thread whose stack is shared can return -ENOMEM.
  *
  * Threads: all functions may be called by user threads of any worker. A kernel thread that is no
  * worker wakes user threads with gs_thread_unpark, or spawns one.
@@ -42,8 +43,10 @@ struct gs_waiter {
     struct gs_waiter *next;
     struct gs_waiter *previous; /* NULL: not queued; in the first waiter: not NULL, but unused */
     struct gs_thread *thread;
-    void *item;
-    int64_t value;
+    union {
+        void *item;
+        int64_t value;
+    };
 };
 struct gs_wait_queue {
     struct gs_waiter *first; /* NULL: the queue is empty */
@@ -200,7 +203,8 @@ GS_API void gs_channel_drain(struct gs_channel *channel, void (*fn)(void *item, 
                              void *argument);
 
 /* Copy an item into the channel, or out of it. Each returns 0, -ETIMEDOUT, -ECANCELED, -ENOMEM
- * (only with a deadline), or -EPIPE (the channel was closed and, for a receive, is empty). */
+ * (only with a deadline, or if the caller's stack is shared), or -EPIPE (the channel was closed
+ * and, for a receive, is empty). */
 GS_API GS_MUST_CHECK int gs_channel_send(struct gs_channel *channel, const void *item,
                                          uint64_t deadline_ns);
 GS_API GS_MUST_CHECK int gs_channel_receive(struct gs_channel *channel, void *ret_item,
@@ -282,9 +286,9 @@ GS_API bool gs_mutex_may_unlock(const struct gs_mutex *mutex);
 extern GS_API unsigned gs_threads_mode;
 
 /* The owner of a mutex is usually identified by any address on its stack, which costs nothing to
- * find. On the worker's stack, or on one that threads share, that would identify no thread; there, and with several workers, where
- * this costs little beside an atomic operation, it is the address of the thread, the second member
- * of what the GS base points to. */
+ * find. On the worker's stack, or on one that threads share, that would identify no thread; there,
+ * and with several workers, where this costs little beside an atomic operation, it is the address
+ * of the thread, the second member of what the GS base points to. */
 static inline uintptr_t gs_mutex_self(void)
 {
 #ifdef __x86_64__

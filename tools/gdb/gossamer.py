@@ -86,7 +86,7 @@ class Process:
             yield from self._threads_of(slots)
         head = self.runtime["user_stack_threads"]
         link = head["next"]
-        offset = int(gdb.parse_and_eval("(long)&((struct gs_thread *)0)->link"))
+        offset = int(gdb.parse_and_eval("(long)&((struct user_stack_thread *)0)->extra.link"))
         while int(link) and int(link) != int(head.address):
             yield Thread(self, self._thread_at(int(link) - offset))
             link = link["next"]
@@ -156,7 +156,8 @@ class Thread:
         """Read its control block."""
         self._process, self._value = process, value
         self.address = int(value.address)
-        self.name = _string(value["name"])
+        extra = value["extra"]
+        self.name = _string(extra["name"]) if int(extra) else ""
         self.tid = process.running.get(self.address)
         shared = int(gdb.parse_and_eval("CLASS_SHARED"))
         self._is_sharing = int(value["stack_class"]) == shared

@@ -32,6 +32,8 @@
 #endif
 
 /* The sanitizers' state of a stack. */
+#define FIBERS (GS_ASAN || GS_TSAN) /* whether the sanitizer must know the stack of each thread */
+
 struct fiber {
 #if GS_ASAN
     const void *bottom;

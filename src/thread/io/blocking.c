@@ -1,6 +1,7 @@
-/* Calls that block. A call is usually on the stack of the thread that waits for it; its completion
- * is a message to the worker of that thread. */
+/* Calls that block. A call is usually on the stack of the thread that waits for it, unless that is
+ * shared; its completion is a message to the worker of that thread. */
 #include "thread/io/blocking.h"
+#include "thread/schedule/off_stack.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
@@ -23,7 +24,8 @@ static void send_message(struct job *job)
     gs_worker_send(call->worker, &call->message);
 }
 
-static const struct wait_kind waiting = {"a blocking call", true};
+static const struct wait_kind waiting = {"a blocking call", true},
+                              ending = {"a blocking call", true, .ignores_cancel = true};
 
 struct start {
     struct blocking_call *call;
@@ -57,8 +59,7 @@ static int run(struct blocking_call *call, uint64_t deadline_ns)
     struct gs_thread *self = call->thread;
     struct start starting = {.call = call};
     const void *at = (const void *)(uintptr_t)call->job.fn;
-    const struct wait wait = {&waiting, at, deadline_ns, false},
-                      uninterruptible = {&waiting, at, GS_NEVER, true};
+    const struct wait wait = {&waiting, at, deadline_ns}, uninterruptible = {&ending, at, GS_NEVER};
     int err = gs_thread_wait_then(self, start_job, &starting, &wait);
     if (starting.err)
         return fail(call, starting.err);
@@ -92,17 +93,22 @@ int gs_blocking_run(struct blocking_call *call, uint64_t deadline_ns)
     return err;
 }
 
-int gs_run_blocking_as(enum job_kind kind, void (*fn)(void *argument), void *argument,
+int gs_run_blocking_as(enum job_kind kind, void (*fn)(void *argument), void *argument, size_t size,
                        uint64_t deadline_ns)
 {
-    struct blocking_call call = {.job = {.kind = kind, .fn = fn, .argument = argument}};
-    return gs_blocking_run(&call, deadline_ns);
+    struct off_stack off = {.thread = thread_current()};
+    struct blocking_call local = {
+        .job = {.kind = kind, .fn = fn, .argument = off_stack_out(&off, argument, size)}};
+    struct blocking_call *call = off_stack_in(&off, &local, sizeof local);
+    int err = off.err ? off.err : gs_blocking_run(call, deadline_ns);
+    off_stack_end(&off);
+    return err;
 }
 
 int gs_run_blocking(void (*fn)(void *argument), void *argument, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    return gs_run_blocking_as(JOB_CALL, fn, argument, deadline_ns);
+    return gs_run_blocking_as(JOB_CALL, fn, argument, 0, deadline_ns);
 }
 
 int gs_blocking_start(void)

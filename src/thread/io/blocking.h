@@ -18,8 +18,9 @@ struct blocking_call {
  * kernel thread cannot be created). */
 int gs_blocking_run(struct blocking_call *call, uint64_t deadline_ns);
 
-/* gs_run_blocking, by the kernel threads for this kind. */
-int gs_run_blocking_as(enum job_kind kind, void (*fn)(void *argument), void *argument,
+/* gs_run_blocking, by the kernel threads for this kind. `size` bytes at `argument` may be on a
+ * stack that is shared (off_stack.h). */
+int gs_run_blocking_as(enum job_kind kind, void (*fn)(void *argument), void *argument, size_t size,
                        uint64_t deadline_ns);
 
 #endif

@@ -2,6 +2,7 @@
 
 #include "thread/io/blocking.h"
 #include "thread/io/poll.h"
+#include "thread/schedule/off_stack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -58,12 +59,18 @@ static void run_interrupted(void *argument)
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-ssize_t gs_run_interrupted(gs_interrupted_fn *make, const void *argument, uint64_t deadline_ns)
+ssize_t gs_run_interrupted(gs_interrupted_fn *make, const void *argument, size_t size,
+                           uint64_t deadline_ns)
 {
-    struct interrupted interrupted = {.make = make, .argument = argument};
     if (!deadline_ns)
         return gs_call_interrupted(make, argument, WORKER_PATIENCE);
-    int err = gs_run_blocking_as(JOB_STREAM, run_interrupted, &interrupted, deadline_ns);
+    struct off_stack off = {.thread = thread_current()};
+    struct interrupted interrupted = {.make = make, .argument = off_stack_in(&off, argument, size)};
+    int err = off.err;
+    if (!err)
+        err = gs_run_blocking_as(JOB_STREAM, run_interrupted, &interrupted, sizeof interrupted,
+                                 deadline_ns);
+    off_stack_end(&off);
     return err ? err : interrupted.result;
 }
 
@@ -88,17 +95,17 @@ static int wait_until_ready(const struct opened *file, unsigned direction, uint6
 }
 
 struct ready_call {
-    const struct io_call *call;
+    struct io_call call;
     gs_interrupted_fn *make;
 };
 
 static ssize_t make_opened(const void *argument)
 {
     const struct ready_call *ready = argument;
-    if (!gs_opened_enter(&ready->call->file))
+    if (!gs_opened_enter(&ready->call.file))
         return -EBADF;
-    ssize_t n = ready->make(ready->call);
-    gs_opened_leave(&ready->call->file);
+    ssize_t n = ready->make(&ready->call);
+    gs_opened_leave(&ready->call.file);
     return n;
 }
 
@@ -119,14 +126,14 @@ int gs_pause_before_retry(uint64_t deadline_ns)
 /* A call that was interrupted has waited long enough already. */
 ssize_t gs_run_when_ready(const struct io_call *call, gs_interrupted_fn *make, uint64_t deadline_ns)
 {
-    const struct ready_call ready = {call, make};
+    const struct ready_call ready = {*call, make};
     for (;;) {
         int err = wait_until_ready(&call->file, call->direction, deadline_ns);
         if (err)
             return err;
         bool may_block = gs_is_in_blocking_mode(call->file.fd);
-        ssize_t n =
-            may_block ? gs_run_interrupted(make_in_pool, &ready, deadline_ns) : make_opened(&ready);
+        ssize_t n = may_block ? gs_run_interrupted(make_in_pool, &ready, sizeof ready, deadline_ns)
+                              : make_opened(&ready);
         if ((n != -EINTR && n != -EAGAIN) || (may_block && n == -EAGAIN))
             return n;
         if (n == -EAGAIN)

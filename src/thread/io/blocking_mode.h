@@ -16,15 +16,18 @@ bool gs_opened_is_in_blocking_mode(const struct opened *file);
  * more may be written than there is room for. It is interrupted after some milliseconds. Returns
  * what it returns: -EINTR, or a part of what was to be done, if it was interrupted; or -ETIMEDOUT,
  * -ECANCELED, -ENOMEM or -EAGAIN (a kernel thread of the pool cannot be created). With the deadline
- * 0 it is made by the calling worker. */
-ssize_t gs_run_interrupted(gs_interrupted_fn *make, const void *argument, uint64_t deadline_ns);
+ * 0 it is made by the calling worker. `size` bytes at `argument` may be on a stack that is shared
+ * (off_stack.h). */
+ssize_t gs_run_interrupted(gs_interrupted_fn *make, const void *argument, size_t size,
+                           uint64_t deadline_ns);
 
 /* Pause before a call is tried again on a file that is ready and has too little room all the same,
  * as a terminal may have: no event tells when it has more. Returns 0, -ETIMEDOUT, -ECANCELED or
  * -ENOMEM. */
 int gs_pause_before_retry(uint64_t deadline_ns);
 
-/* Wait until the file of the call is ready, and make(call), until it is not interrupted. */
+/* Wait until the file of the call is ready, and make(call), until it is not interrupted. What the
+ * call points to is not on a stack that is shared. */
 ssize_t gs_run_when_ready(const struct io_call *call, gs_interrupted_fn *make,
                           uint64_t deadline_ns);
 

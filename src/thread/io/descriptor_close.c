@@ -104,12 +104,12 @@ void gs_opened_leave(const struct opened *file)
  * disk. */
 static void await_calls(struct descriptor *descriptor)
 {
-    static const struct wait_kind ending = {"the calls on a descriptor", true};
+    static const struct wait_kind ending = {"the calls on a descriptor", .is_external = true,
+                                            .ignores_cancel = true};
     while (UNLIKELY(atomic_load(&descriptor->calls))) {
         const struct worker *worker = worker_current();
         const struct wait wait = {.kind = &ending,
-                                  .deadline_ns = gs_clock_now() + 100 * GS_MICROSECOND,
-                                  .ignores_cancel = true};
+                                  .deadline_ns = gs_clock_now() + 100 * GS_MICROSECOND};
         if (!worker->current || worker->is_stack_in_use ||
             gs_thread_wait(worker->current, NULL, &wait) != -ETIMEDOUT)
             gs_spin_pause();

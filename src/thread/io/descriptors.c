@@ -280,7 +280,7 @@ static const struct wait_kind reading = {.name = "readable",
 static inline struct wait wait_of(int fd, unsigned direction, uint64_t deadline_ns)
 {
     return (struct wait){direction == GS_READ ? &reading : &writing, (const void *)(intptr_t)fd,
-                         deadline_ns, false};
+                         deadline_ns};
 }
 
 int gs_descriptor_wait_unwatched(const struct opened *file, unsigned direction,
@@ -349,7 +349,7 @@ static __attribute__((noinline)) int wait_in_any_case(const struct opened *file,
 }
 
 /* The usual case calls nothing but the switch: there is one worker, its loop watches the descriptor
- * already, and a timer that expires early enough is active. */
+ * already, and the thread is in the worker's deadlines early enough. */
 int gs_descriptor_wait(const struct opened *file, unsigned direction, uint64_t deadline_ns)
 {
     if (!worker_is_in_register() || UNLIKELY(gs_runtime.is_multi))
@@ -361,7 +361,7 @@ int gs_descriptor_wait(const struct opened *file, unsigned direction, uint64_t d
         UNLIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) !=
                  descriptor_number_of(worker)) ||
         UNLIKELY(descriptor_may_be_ready(descriptor, direction)) ||
-        UNLIKELY(thread_must_cancel(self)) || UNLIKELY(deadline_ns < self->timer_ns))
+        UNLIKELY(thread_must_cancel(self)) || UNLIKELY(deadline_ns < self->deadline_ns))
         return wait_in_any_case(file, direction, deadline_ns);
     CHECKED_WATCHED(descriptor, file->fd);
     const struct wait wait = wait_of(file->fd, direction, deadline_ns);

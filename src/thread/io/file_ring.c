@@ -1,4 +1,4 @@
-/* The states of a request, which is on the stack of the waiting thread:
+/* The states of a request, which is on the stack of the waiting thread, unless that is shared:
  *
  *     PENDING -- take_completions --> DONE
  *        |------ submit_entries ----> DONE      its number was closed
@@ -15,6 +15,7 @@
 #include "base/ring.h"
 #include "loop/state.h"
 #include "thread/io/descriptors.h"
+#include "thread/schedule/off_stack.h"
 
 #include <gossamer/sys.h>
 #include <stdlib.h>
@@ -194,10 +195,10 @@ static void cancel_request(struct file_ring *ring, const struct request *request
  * withdrawn, or canceled. */
 static int await(struct file_ring *ring, struct request *request, uint64_t deadline_ns)
 {
-    static const struct wait_kind waiting = {"a file", true};
+    static const struct wait_kind waiting = {"a file", true},
+                                  ending = {"a file", true, .ignores_cancel = true};
     const struct wait wait = {.kind = &waiting, .deadline_ns = deadline_ns},
-                      uninterruptible = {
-                          .kind = &waiting, .deadline_ns = GS_NEVER, .ignores_cancel = true};
+                      uninterruptible = {.kind = &ending, .deadline_ns = GS_NEVER};
     if (request->state != REQUEST_PENDING)
         return 0;
     int err = gs_thread_wait(request->thread, NULL, &wait);
@@ -228,25 +229,25 @@ static int take_slots(struct file_ring *ring, bool is_path, uint64_t deadline_ns
     return err;
 }
 
-static bool run_request(struct file_ring *ring, const struct io_uring_sqe *entry,
-                        const struct opened *file, uint64_t deadline_ns, int64_t *ret_result)
+/* Returns as gs_file_ring_run. */
+static bool run_request(struct file_ring *ring, struct request *request,
+                        const struct io_uring_sqe *entry, uint64_t deadline_ns, int64_t *ret_result)
 {
-    struct request request = {.thread = thread_current(), .file = file};
     bool is_path = is_on_path(entry);
     int err = take_slots(ring, is_path, deadline_ns);
     if (err) {
         *ret_result = err;
         return true;
     }
-    bool is_added = add_request(ring, &request, entry);
+    bool is_added = add_request(ring, request, entry);
     if (is_added) {
-        err = await(ring, &request, deadline_ns);
-        *ret_result = err ? err : request.result;
+        err = await(ring, request, deadline_ns);
+        *ret_result = err ? err : request->result;
     }
     gs_semaphore_post(&ring->slots);
     if (is_path)
         gs_semaphore_post(&ring->path_slots);
-    return is_added && (err || request.state == REQUEST_DONE);
+    return is_added && (err || request->state == REQUEST_DONE);
 }
 
 /* ---- The ring of a worker ---- */
@@ -318,6 +319,20 @@ static struct file_ring *get_ring(struct worker *worker)
     return worker->file_ring;
 }
 
+static bool run_off_stack(struct file_ring *ring, const struct request *initial,
+                          const struct io_uring_sqe *entry, uint64_t deadline_ns,
+                          int64_t *ret_result)
+{
+    struct off_stack off = {.thread = initial->thread};
+    struct request *request = off_stack_in(&off, initial, sizeof *initial);
+    bool is_done = true;
+    *ret_result = off.err;
+    if (!off.err)
+        is_done = run_request(ring, request, entry, deadline_ns, ret_result);
+    off_stack_end(&off);
+    return is_done;
+}
+
 bool gs_file_ring_run(const struct io_uring_sqe *entry, const struct opened *file,
                       uint64_t deadline_ns, int64_t *ret_result)
 {
@@ -331,9 +346,10 @@ bool gs_file_ring_run(const struct io_uring_sqe *entry, const struct opened *fil
         return true;
     }
     self->is_pinned = true;
-    do
-        is_done = run_request(ring, entry, file, deadline_ns, ret_result);
-    while (is_done && *ret_result != -ECANCELED && gs_ring_is_interrupted(*ret_result));
+    do {
+        struct request request = {.thread = self, .file = file};
+        is_done = run_off_stack(ring, &request, entry, deadline_ns, ret_result);
+    } while (is_done && *ret_result != -ECANCELED && gs_ring_is_interrupted(*ret_result));
     self->is_pinned = false;
     return is_done;
 }

@@ -1,11 +1,12 @@
 /* Calls on files. A call is tried at once if it can be made without waiting for a disk. Otherwise
  * io_uring runs it, or the pool if there is no io_uring. Both get the operation as an io_uring
- * entry on the stack of the waiting thread. */
+ * entry. */
 #include "thread/io/files.h"
 
 #include "thread/io/blocking.h"
 #include "thread/io/descriptors.h"
 #include "thread/io/file_ring.h"
+#include "thread/schedule/off_stack.h"
 #include "thread/schedule/turn.h"
 
 #include <errno.h>
@@ -69,19 +70,30 @@ static enum job_kind kind_of(const struct operation *operation)
 }
 
 /* Once gs_close has closed the number, a call fails with an error that depends on the call. */
-static ssize_t run_operation(struct operation *operation, uint64_t deadline_ns)
+static ssize_t run_off_stack(struct operation *operation, uint64_t deadline_ns)
 {
     const struct opened *file = operation->file;
     int64_t result;
     if (file && !file->descriptor)
         return descriptor_error(file->fd);
     if (!gs_file_ring_run(&operation->entry, file, deadline_ns, &result)) {
-        int err = gs_run_blocking_as(kind_of(operation), run_in_pool, operation, deadline_ns);
+        int err = gs_run_blocking_as(kind_of(operation), run_in_pool, operation, sizeof *operation,
+                                     deadline_ns);
         if (err)
             return err;
         result = operation->result;
     }
     return result < 0 && file && opened_is_closed(file) ? -EBADF : (ssize_t)result;
+}
+
+/* off: has copied what the entry points to; ends here. */
+static ssize_t run_operation(struct operation *operation, struct off_stack *off,
+                             uint64_t deadline_ns)
+{
+    operation->file = off_stack_in(off, operation->file, sizeof *operation->file);
+    ssize_t result = off->err ? off->err : run_off_stack(operation, deadline_ns);
+    off_stack_end(off);
+    return result;
 }
 
 /* ---- Reading and writing ---- */
@@ -103,18 +115,21 @@ static ssize_t try_transfer(const struct file_transfer *transfer)
 static __attribute__((noinline)) ssize_t run_transfer(const struct file_transfer *transfer,
                                                       uint64_t deadline_ns)
 {
+    struct off_stack off = {.thread = thread_current()};
+    const struct iovec *parts =
+        off_stack_parts(&off, transfer->iov, transfer->count, transfer->is_read);
     struct operation operation = {
         .entry =
             {
                 .opcode = transfer->is_read ? IORING_OP_READV : IORING_OP_WRITEV,
                 .fd = transfer->file->fd,
-                .addr = (uintptr_t)transfer->iov,
+                .addr = (uintptr_t)parts,
                 .len = (uint32_t)transfer->count,
                 .off = (uint64_t)transfer->offset,
             },
         .file = transfer->file,
     };
-    return run_operation(&operation, deadline_ns);
+    return run_operation(&operation, &off, deadline_ns);
 }
 
 static ssize_t transfer(const struct file_transfer *transfer, uint64_t deadline_ns)
@@ -188,25 +203,27 @@ int gs_open(int dirfd, const char *path, const struct open_how *how, uint64_t de
 {
     CHECKED_WAIT(deadline_ns);
     const struct opened directory = opened(dirfd);
+    struct off_stack off = {.thread = thread_current()};
     struct operation operation = {.entry =
                                       {
                                           .opcode = IORING_OP_OPENAT2,
                                           .flags = IOSQE_ASYNC,
                                           .fd = dirfd,
-                                          .addr = (uintptr_t)path,
-                                          .addr2 = (uintptr_t)how,
+                                          .addr = (uintptr_t)off_stack_string(&off, path),
+                                          .addr2 = (uintptr_t)off_stack_in(&off, how, sizeof *how),
                                           .len = sizeof *how,
                                       },
                                   .file = dirfd < 0 ? NULL : &directory};
-    return (int)run_operation(&operation, deadline_ns);
+    return (int)run_operation(&operation, &off, deadline_ns);
 }
 
 int gs_fsync(int fd, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
     const struct opened file = opened(fd);
+    struct off_stack off = {.thread = thread_current()};
     struct operation operation = {.entry = {.opcode = IORING_OP_FSYNC, .fd = fd}, .file = &file};
-    return (int)run_operation(&operation, deadline_ns);
+    return (int)run_operation(&operation, &off, deadline_ns);
 }
 
 static struct timespec time_of(const struct statx_timestamp *time)
@@ -238,18 +255,20 @@ int gs_stat(int dirfd, const char *path, struct stat *ret_stat, uint64_t deadlin
     CHECKED_WAIT(deadline_ns);
     struct statx statx = {.stx_mask = 0};
     const struct opened directory = opened(dirfd);
-    struct operation operation = {.entry =
-                                      {
-                                          .opcode = IORING_OP_STATX,
-                                          .fd = dirfd,
-                                          .addr = (uintptr_t)path,
-                                          .addr2 = (uintptr_t)&statx,
-                                          .len = STATX_BASIC_STATS,
-                                          .statx_flags = AT_NO_AUTOMOUNT,
-                                      },
-                                  .file = dirfd < 0 ? NULL : &directory,
-                                  .stat = ret_stat};
-    int err = (int)run_operation(&operation, deadline_ns);
+    struct off_stack off = {.thread = thread_current()};
+    struct operation operation = {
+        .entry =
+            {
+                .opcode = IORING_OP_STATX,
+                .fd = dirfd,
+                .addr = (uintptr_t)off_stack_string(&off, path),
+                .addr2 = (uintptr_t)off_stack_out(&off, &statx, sizeof statx),
+                .len = STATX_BASIC_STATS,
+                .statx_flags = AT_NO_AUTOMOUNT,
+            },
+        .file = dirfd < 0 ? NULL : &directory,
+        .stat = off_stack_out(&off, ret_stat, sizeof *ret_stat)};
+    int err = (int)run_operation(&operation, &off, deadline_ns);
     /* Filled in by io_uring, not by the pool. */
     if (!err && statx.stx_mask)
         convert(&statx, ret_stat);

@@ -4,6 +4,7 @@
 #include "thread/io/files.h"
 #include "thread/io/io_call.h"
 #include "thread/io/poll.h"
+#include "thread/schedule/off_stack.h"
 #include "thread/schedule/turn.h"
 
 #include <errno.h>
@@ -306,6 +307,17 @@ static ssize_t accept_when_ready(const void *call)
     return try_accept(call);
 }
 
+static int accept_in_blocking_mode(const struct io_call *request, uint64_t deadline_ns)
+{
+    struct off_stack off = {.thread = thread_current()};
+    struct io_call call = *request;
+    call.bytes = off_stack_out(&off, call.bytes, call.length ? *call.length : 0);
+    call.length = off_stack_out(&off, call.length, sizeof *call.length);
+    int fd = off.err ? off.err : (int)gs_run_when_ready(&call, accept_when_ready, deadline_ns);
+    off_stack_end(&off);
+    return fd;
+}
+
 /* An accept that finds no connection is expensive (gs_sys_accept_queue): so one that no event has
  * announced asks first, and takes as many connections as there are without asking again. Others may
  * take some of them: then an accept fails, and waits. Returns 0 if the accept is to be tried, or to
@@ -348,8 +360,8 @@ int gs_accept(int fd, struct sockaddr *address, socklen_t *length, int flags, ui
         new_fd = ask_for_connection(file, deadline_ns);
     if (new_fd)
         return new_fd;
-    new_fd = (int)(may_block ? gs_run_when_ready(&call, accept_when_ready, deadline_ns)
-                             : gs_io_run(&call, deadline_ns));
+    new_fd = may_block ? accept_in_blocking_mode(&call, deadline_ns)
+                       : (int)gs_io_run(&call, deadline_ns);
     if (new_fd < 0)
         return new_fd;
     struct descriptor *descriptor = gs_descriptor(new_fd);
@@ -397,15 +409,26 @@ static ssize_t start_in_pool(const void *argument)
 
 /* A call that was interrupted has started to connect, except for a Unix socket, which is called
  * again. */
-static int connect_in_blocking_mode(const struct connecting *connecting, uint64_t deadline_ns)
+static int connect_in_pool(const struct connecting *connecting, uint64_t deadline_ns)
 {
     bool is_unix = connecting->length >= sizeof connecting->address->sa_family &&
                    connecting->address->sa_family == AF_UNIX;
     int result;
     do
-        result = (int)gs_run_interrupted(start_in_pool, connecting, deadline_ns);
+        result =
+            (int)gs_run_interrupted(start_in_pool, connecting, sizeof *connecting, deadline_ns);
     while (result == -EINTR && is_unix && gs_clock_now() < deadline_ns);
     return result == -EINTR && is_unix ? -ETIMEDOUT : result;
+}
+
+static int connect_in_blocking_mode(const struct connecting *request, uint64_t deadline_ns)
+{
+    struct off_stack off = {.thread = thread_current()};
+    struct connecting connecting = *request;
+    connecting.address = off_stack_in(&off, request->address, request->length);
+    int result = off.err ? off.err : connect_in_pool(&connecting, deadline_ns);
+    off_stack_end(&off);
+    return result;
 }
 
 int gs_connect(int fd, const struct sockaddr *address, socklen_t length, uint64_t deadline_ns)
@@ -446,13 +469,35 @@ static ssize_t try_write(const struct io_call *call)
     return gs_sys_pwritev2(call->file.fd, call->bytes, call->count, -1, RWF_NOWAIT);
 }
 
-/* For files that do not support RWF_NOWAIT. */
-static ssize_t transfer_when_ready(const void *argument)
+static ssize_t transfer_parts(const struct io_call *call)
 {
-    const struct io_call *call = argument;
     int fd = call->file.fd;
     return call->direction == GS_READ ? gs_sys_readv(fd, call->bytes, call->count)
                                       : gs_sys_writev(fd, call->bytes, call->count);
+}
+
+static ssize_t transfer_when_ready(const void *call)
+{
+    return transfer_parts(call);
+}
+
+/* For files that do not support RWF_NOWAIT. */
+static ssize_t transfer_in_blocking_mode(const struct io_call *request, uint64_t deadline_ns)
+{
+    struct off_stack off = {.thread = thread_current()};
+    struct io_call call = *request;
+    call.bytes = (void *)off_stack_parts(&off, call.bytes, call.count, call.direction == GS_READ);
+    ssize_t n = off.err ? off.err : gs_run_when_ready(&call, transfer_when_ready, deadline_ns);
+    off_stack_end(&off);
+    return n;
+}
+
+/* readv(2) and writev(2) of nothing wait for nothing. */
+static ssize_t transfer_nothing(const struct io_call *call)
+{
+    struct io_call now = *call;
+    now.try = transfer_parts;
+    return try_call(&now, &call->file);
 }
 
 static bool has_bytes(const struct iovec *iov, int count)
@@ -473,11 +518,10 @@ static ssize_t transfer(const struct io_call *call, uint64_t deadline_ns)
         return gs_file_transfer(
             &(struct file_transfer){file, call->direction == GS_READ, call->bytes, call->count, -1},
             deadline_ns);
-    /* read(2) and write(2) of nothing wait for nothing. */
-    ssize_t n = has_bytes(call->bytes, call->count) ? -EAGAIN : try_call(call, file);
-    if (n == -EAGAIN || n == -EINTR)
-        n = gs_io_run(call, deadline_ns);
-    return n == -EOPNOTSUPP ? gs_run_when_ready(call, transfer_when_ready, deadline_ns) : n;
+    if (!has_bytes(call->bytes, call->count))
+        return transfer_nothing(call);
+    ssize_t n = gs_io_run(call, deadline_ns);
+    return n == -EOPNOTSUPP ? transfer_in_blocking_mode(call, deadline_ns) : n;
 }
 
 static ssize_t opened_readv(const struct opened *file, const struct iovec *iov, int count,

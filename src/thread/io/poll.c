@@ -2,6 +2,7 @@
  * of them. */
 #include "thread/io/poll.h"
 #include "thread/io/descriptors.h"
+#include "thread/schedule/off_stack.h"
 #include "thread/schedule/turn.h"
 
 #include <errno.h>
@@ -206,7 +207,7 @@ static int wait_for_notification(struct poll_waiters *waiters, uint64_t deadline
                                  struct gs_interrupt *interrupt)
 {
     static const struct wait_kind polling = {"poll", true};
-    const struct wait wait = {&polling, waiters->polls, deadline_ns, false};
+    const struct wait wait = {&polling, waiters->polls, deadline_ns};
     int err = gs_poll_enqueue(waiters);
     if (err)
         return err;
@@ -218,8 +219,8 @@ static int wait_for_notification(struct poll_waiters *waiters, uint64_t deadline
 }
 
 /* Returns how many are ready, or -errno. */
-static int wait_for_any(struct poll_waiters *waiters, uint64_t deadline_ns,
-                        struct gs_interrupt *interrupt)
+static int wait_and_poll(struct poll_waiters *waiters, uint64_t deadline_ns,
+                         struct gs_interrupt *interrupt)
 {
     int ready;
     do {
@@ -228,6 +229,17 @@ static int wait_for_any(struct poll_waiters *waiters, uint64_t deadline_ns,
         if (err && !ready)
             return err == -ETIMEDOUT ? 0 : err;
     } while (!ready);
+    return ready;
+}
+
+static int wait_for_any(const struct poll_waiters *local, uint64_t deadline_ns,
+                        struct gs_interrupt *interrupt)
+{
+    struct off_stack off = {.thread = local->notification.thread};
+    struct poll_waiters *waiters = off_stack_in(&off, local, sizeof *local);
+    waiters->each = off_stack_in(&off, local->each, local->count * sizeof *local->each);
+    int ready = off.err ? off.err : wait_and_poll(waiters, deadline_ns, interrupt);
+    off_stack_end(&off);
     return ready;
 }
 

@@ -3,6 +3,7 @@
 #include "thread/io/blocking_mode.h"
 #include "thread/io/files.h"
 #include "thread/io/poll.h"
+#include "thread/schedule/off_stack.h"
 #include "thread/schedule/turn.h"
 
 #include <errno.h>
@@ -37,8 +38,17 @@ static ssize_t try_sendfile(const struct io_call *call)
     return n;
 }
 
+/* The call, without what is on a stack that is shared. */
+static struct io_call leave_stack(struct off_stack *off, const struct io_call *call)
+{
+    struct io_call copy = *call;
+    copy.other = off_stack_in(off, call->other, sizeof *call->other);
+    copy.bytes = off_stack_out(off, call->bytes, sizeof(off_t));
+    return copy;
+}
+
 struct sending {
-    const struct io_call *call;
+    struct io_call call;
     ssize_t result;
 };
 
@@ -60,7 +70,7 @@ static ssize_t send_uncached(const struct io_call *call)
 static void send_in_pool(void *argument)
 {
     struct sending *sending = argument;
-    sending->result = send_uncached(sending->call);
+    sending->result = send_uncached(&sending->call);
 }
 
 /* Run sendfile in the pool, where it may wait for the disk. Meanwhile another thread, also of this
@@ -68,9 +78,13 @@ static void send_in_pool(void *argument)
 static ssize_t run_uncached(const struct io_call *call, uint64_t deadline_ns)
 {
     struct descriptor *descriptor = call->file.descriptor;
-    struct sending sending = {.call = call};
+    struct off_stack off = {.thread = thread_current()};
+    struct sending sending = {.call = leave_stack(&off, call)};
+    int err = off.err;
     descriptor_clear(descriptor, GS_WRITE);
-    int err = gs_run_blocking_as(JOB_FILE, send_in_pool, &sending, deadline_ns);
+    if (!err)
+        err = gs_run_blocking_as(JOB_FILE, send_in_pool, &sending, sizeof sending, deadline_ns);
+    off_stack_end(&off);
     if (err || sending.result != -EAGAIN) {
         spin_lock(&descriptor->lock);
         gs_descriptor_notify(worker_current(), descriptor, GS_WRITE, 0);
@@ -89,6 +103,15 @@ static ssize_t send_when_ready(const void *argument)
     return n;
 }
 
+static ssize_t send_in_blocking_mode(const struct io_call *request, uint64_t deadline_ns)
+{
+    struct off_stack off = {.thread = thread_current()};
+    const struct io_call call = leave_stack(&off, request);
+    ssize_t n = off.err ? off.err : gs_run_when_ready(&call, send_when_ready, deadline_ns);
+    off_stack_end(&off);
+    return n;
+}
+
 static ssize_t send_file(const struct io_call *request, uint64_t deadline_ns)
 {
     struct io_call call = *request;
@@ -97,7 +120,7 @@ static ssize_t send_file(const struct io_call *request, uint64_t deadline_ns)
         return descriptor_error(out->fd);
     if (gs_opened_is_in_blocking_mode(out) &&
         gs_descriptor_kind(out->descriptor, out->fd) != KIND_REGULAR)
-        return gs_run_when_ready(&call, send_when_ready, deadline_ns);
+        return send_in_blocking_mode(&call, deadline_ns);
     for (;;) {
         ssize_t sent = gs_io_run(&call, deadline_ns);
         if (sent == NOT_CACHED)
@@ -225,7 +248,7 @@ static ssize_t splice_blocking(const struct splicing *splicing, uint64_t deadlin
     do {
         n = wait_for_both(splicing, deadline_ns);
         if (!n)
-            n = gs_run_interrupted(splice_in_pool, splicing, deadline_ns);
+            n = gs_run_interrupted(splice_in_pool, splicing, sizeof *splicing, deadline_ns);
         err = n == -EINTR ? gs_pause_before_retry(deadline_ns) : 0;
     } while (n == -EINTR && !err);
     return err ? err : n;

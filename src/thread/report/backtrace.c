@@ -63,7 +63,8 @@ static void unwind(void *walk)
 
 NOT_FOR_ASAN NOT_FOR_TSAN static void follow_thread(struct walk *walk, uintptr_t frame)
 {
-    uintptr_t low = (uintptr_t)walk->thread->stack, high = (uintptr_t)walk->thread->stack_top - 16;
+    uintptr_t low = (uintptr_t)gs_stack_bottom(walk->thread),
+              high = (uintptr_t)walk->thread->stack_top - 16;
     add_call(walk->backtrace, walk->from - !walk->is_exact);
     while (frame >= low && frame <= high && frame % 8 == 0) {
         const uintptr_t *words = gs_stack_readable(walk->thread, frame);

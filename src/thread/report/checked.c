@@ -3,6 +3,7 @@
 #ifdef GS_CHECKED
 #include "thread/io/descriptors.h"
 #include "thread/report/backtrace.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/stacks.h"
 #include "thread/sync/channel.h"
 
@@ -81,7 +82,7 @@ static struct gs_spin lock; /* guards quarantines; acquired by any kernel thread
 struct gs_thread *gs_quarantine_thread(struct gs_thread *thread)
 {
     struct quarantine *quarantine = &quarantines[thread->stack_class];
-    bool is_large = (size_t)(thread->stack_top - thread->stack) >= LARGE;
+    bool is_large = (size_t)(thread->stack_top - gs_stack_bottom(thread)) >= LARGE;
     spin_lock_always(&lock);
     struct gs_thread **place = &quarantine->each[quarantine->next];
     struct gs_thread *released = *place;
@@ -103,7 +104,7 @@ static bool is_on_user_stack(const struct gs_thread *thread)
     bool is_found = false;
     spin_lock_always(&gs_runtime.user_stack_lock);
     GS_LIST_FOREACH (link, &gs_runtime.user_stack_threads)
-        is_found = is_found || gs_container_of(link, struct gs_thread, link) == thread;
+        is_found = is_found || thread_on_user_stack(link) == thread;
     spin_unlock_always(&gs_runtime.user_stack_lock);
     return is_found;
 }
@@ -126,9 +127,9 @@ void gs_checked_handle(struct gs_call call, const struct gs_thread *thread)
     case FATE_ABANDONED:
         return;
     case FATE_JOINED:
-        gs_misuse(call, "thread \"%s\" was joined before", thread->name);
+        gs_misuse(call, "thread \"%s\" was joined before", thread_name(thread));
     case FATE_DETACHED:
-        gs_misuse(call, "thread \"%s\" was detached, and has ended", thread->name);
+        gs_misuse(call, "thread \"%s\" was detached, and has ended", thread_name(thread));
     }
 }
 
@@ -138,20 +139,21 @@ static void check_not_joined(struct gs_call call, const struct gs_thread *thread
     gs_checked_handle(call, thread);
     if (atomic_load(&thread->fate) == FATE_ABANDONED)
         gs_misuse(call, "thread \"%s\" was one of an earlier run, or of the parent process",
-                  thread->name);
+                  thread_name(thread));
     if (thread->is_detached)
-        gs_misuse(call, "thread \"%s\" was detached before", thread->name);
+        gs_misuse(call, "thread \"%s\" was detached before", thread_name(thread));
     const struct gs_thread *joiner = *(struct gs_thread *const volatile *)&thread->joiner;
     if (joiner)
-        gs_misuse(call, "thread \"%s\" is being joined by thread \"%s\"", thread->name,
-                  joiner->name);
+        gs_misuse(call, "thread \"%s\" is being joined by thread \"%s\"", thread_name(thread),
+                  thread_name(joiner));
 }
 
 void gs_checked_joinable(struct gs_call call, const struct gs_thread *thread)
 {
     check_not_joined(call, thread);
-    if (*(struct gs_waiter *const volatile *)&thread->watchers.first)
-        gs_misuse(call, "a gs_select waits for the end of thread \"%s\"", thread->name);
+    const struct thread_extra *extra = thread_extra(thread);
+    if (extra && *(struct gs_waiter *const volatile *)&extra->watchers.first)
+        gs_misuse(call, "a gs_select waits for the end of thread \"%s\"", thread_name(thread));
 }
 
 /* ---- Synchronisation objects ---- */
@@ -169,7 +171,7 @@ void gs_checked_mutex_lock(struct gs_call call, const struct gs_mutex *mutex, ui
     gs_checked_wait(call, deadline_ns);
     if (gs_mutex_is_owned(mutex))
         gs_misuse(call, "mutex %p is held by the calling thread, \"%s\", already",
-                  (const void *)mutex, thread_current()->name);
+                  (const void *)mutex, thread_name(thread_current()));
 }
 
 void gs_checked_mutex_held(struct gs_call call, const struct gs_mutex *mutex)
@@ -181,9 +183,9 @@ void gs_checked_mutex_held(struct gs_call call, const struct gs_mutex *mutex)
     const struct gs_thread *holder = holder_at(owner);
     if (holder)
         gs_misuse(call, "mutex %p is held by thread \"%s\", not by the calling thread, \"%s\"",
-                  (const void *)mutex, holder->name, thread_current()->name);
+                  (const void *)mutex, thread_name(holder), thread_name(thread_current()));
     gs_misuse(call, "mutex %p is not held by the calling thread, \"%s\"%s", (const void *)mutex,
-              thread_current()->name, owner ? "" : ": it is not locked");
+              thread_name(thread_current()), owner ? "" : ": it is not locked");
 }
 
 void gs_checked_rwlock_lock(struct gs_call call, struct gs_rwlock *rwlock)
@@ -194,7 +196,7 @@ void gs_checked_rwlock_lock(struct gs_call call, struct gs_rwlock *rwlock)
     spin_unlock(&rwlock->lock);
     if (is_writer)
         gs_misuse(call, "reader-writer lock %p is held by the calling thread, \"%s\", as a writer",
-                  (void *)rwlock, self->name);
+                  (void *)rwlock, thread_name(self));
 }
 
 /* Of several readers, it is not known who they are. */
@@ -205,7 +207,7 @@ void gs_checked_rwlock_held(struct gs_call call, const struct gs_rwlock *rwlock)
         gs_misuse(call, "reader-writer lock %p is not locked", (const void *)rwlock);
     if ((rwlock->has_writer || rwlock->readers == 1) && rwlock->holders != (uintptr_t)self)
         gs_misuse(call, "reader-writer lock %p is not held by the calling thread, \"%s\"",
-                  (const void *)rwlock, self->name);
+                  (const void *)rwlock, thread_name(self));
 }
 
 /* ---- Channels ---- */
@@ -252,7 +254,7 @@ void *gs_quarantine_channel(struct gs_call call, struct gs_channel *channel)
     const struct gs_waiter *waiter =
         channel->senders.first ? channel->senders.first : channel->receivers.first;
     if (waiter)
-        gs_misuse(call, "thread \"%s\" waits for channel %p", waiter->thread->name,
+        gs_misuse(call, "thread \"%s\" waits for channel %p", thread_name(waiter->thread),
                   (const void *)channel);
     channel->state.magic = CHANNEL_FREED;
     if (channel->state.size > CHANNEL_SIZE_MAX)
@@ -304,6 +306,6 @@ void gs_checked_switch(const struct worker *worker, const char *verb, const char
         gs_misuse(worker->call,
                   "thread \"%s\" would %s%s on the worker's stack "
                   "(gs_thread_call_on_worker_stack, gs_recv_with)",
-                  worker->current->name, verb, object);
+                  thread_name(worker->current), verb, object);
 }
 #endif

@@ -2,10 +2,8 @@
  * Each thread waits for at most one thread that can be identified, so the threads form chains, each
  * of which ends or leads into one cycle. */
 #include "thread/report/backtrace.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/stacks.h"
-
-/* The number of chains that were followed, in all reports. */
-static unsigned followed;
 
 /* ---- What a thread waits for ----
  *
@@ -22,7 +20,7 @@ static struct gs_thread *thread_holding(uintptr_t address)
         return found;
     found = found && thread_contains(found, address) ? found : NULL;
     GS_LIST_FOREACH (link, &gs_runtime.user_stack_threads) {
-        struct gs_thread *thread = gs_container_of(link, struct gs_thread, link);
+        struct gs_thread *thread = thread_on_user_stack(link);
         if (thread_contains(thread, address))
             found = thread;
     }
@@ -87,8 +85,8 @@ static struct gs_thread *blocker_of(const struct gs_thread *thread)
 
 static void print_wait(int fd, const struct gs_thread *thread, const struct gs_thread *blocker)
 {
-    gs_report_printf(fd, " \"%s\" waits for %s of \"%s\"", thread->name, thread->wait_kind->name,
-                     blocker->name);
+    gs_report_printf(fd, " \"%s\" waits for %s of \"%s\"", thread_name(thread),
+                     thread->wait_kind->name, thread_name(blocker));
 }
 
 static void print_cycle(int fd, const struct gs_thread *first)
@@ -104,10 +102,12 @@ static void print_cycle(int fd, const struct gs_thread *first)
 
 /* Follow the chain that starts with the thread, until it reaches a thread of an earlier chain or of
  * itself. */
-static void follow_chain(int fd, struct gs_thread *thread, unsigned earlier)
+static void follow_chain(struct gs_thread *thread)
 {
+    static unsigned followed;
     unsigned number = ++followed;
-    while (thread->chain <= earlier) {
+    int fd = gs_report_fd();
+    while (!thread->chain) {
         struct gs_thread *blocker = blocker_of(thread);
         thread->chain = number;
         if (!blocker)
@@ -126,18 +126,28 @@ static void follow_chain(int fd, struct gs_thread *thread, unsigned earlier)
     print_cycle(fd, thread);
 }
 
-void gs_report_deadlock(void)
+static void clear_chain(struct gs_thread *thread)
 {
-    int fd = gs_report_fd();
-    unsigned earlier = followed;
+    thread->chain = 0;
+}
+
+static void visit_all(void (*fn)(struct gs_thread *thread))
+{
     struct gs_thread *thread;
-    gs_report_printf(fd, "deadlock: no thread can continue\n");
     for (int class = 0; class < STACK_CLASSES; class ++)
         for (size_t i = 0; (thread = gs_stacks_at(class, i)); i++)
             if (!has_ended(thread))
-                follow_chain(fd, thread, earlier);
+                fn(thread);
     GS_LIST_FOREACH (link, &gs_runtime.user_stack_threads)
-        follow_chain(fd, gs_container_of(link, struct gs_thread, link), earlier);
+        fn(thread_on_user_stack(link));
+}
+
+void gs_report_deadlock(void)
+{
+    int fd = gs_report_fd();
+    gs_report_printf(fd, "deadlock: no thread can continue\n");
+    visit_all(clear_chain);
+    visit_all(follow_chain);
     if (fd >= 0)
         gs_threads_dump(fd);
 }
@@ -188,7 +198,7 @@ static void report_cycle(struct gs_thread *const *each, unsigned count)
 void gs_checked_blocked(struct gs_thread *thread)
 {
     struct gs_thread *each[CYCLE_MAX];
-    if (!thread->wait_kind->holder || thread->deadline_ns != GS_NEVER)
+    if (!thread->wait_kind->holder || thread->has_deadline)
         return;
     spin_lock_always(&lock);
     thread->is_blocked = true;

@@ -1,5 +1,6 @@
 /* gs_threads_dump, and the same by a signal. */
 #include "thread/report/dump.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/shared_stack.h"
 
 struct dump {
@@ -33,22 +34,23 @@ NOT_FOR_TSAN static bool is_stable(const struct dump *dump, const struct gs_thre
 /* Whether it will get a place on a stack when it runs first. */
 NOT_FOR_TSAN static bool has_no_stack_yet(const struct gs_thread *thread)
 {
-    return thread->stack_class == CLASS_SHARED && !thread->stack;
+    return thread->stack_class == CLASS_SHARED && !thread->stack_top;
 }
 
 NOT_FOR_TSAN static bool has_context(const struct gs_thread *thread)
 {
     const char *sp = thread->sp;
-    return sp >= thread->stack && sp + sizeof(struct context) <= thread->stack_top &&
+    return sp >= gs_stack_bottom(thread) && sp + sizeof(struct context) <= thread->stack_top &&
            gs_stack_readable(thread, (uintptr_t)sp);
 }
 
 /* The thread may end meanwhile, and its control block be reused. */
 NOT_FOR_TSAN static void copy_name(char *to, const volatile char *from)
 {
-    for (int i = 0; i < NAME_SIZE - 1; i++)
+    int i = 0;
+    for (; i < NAME_SIZE - 1 && from[i]; i++)
         to[i] = from[i];
-    to[NAME_SIZE - 1] = 0;
+    to[i] = 0;
 }
 
 /* ---- Threads that run, which are as many as workers ---- */
@@ -77,7 +79,7 @@ NOT_FOR_TSAN static void add_running(const struct dump *dump, const struct gs_th
     if (i >= RUNNING_MAX)
         return;
     running[i] = (struct running){.thread = thread, .runner = runner};
-    copy_name(running[i].name, thread->name);
+    copy_name(running[i].name, thread_name(thread));
     if (thread != dump->caller) {
         gs_worker_activity(runner, running[i].activity, sizeof running[i].activity);
         return;
@@ -139,7 +141,7 @@ NOT_FOR_TSAN static void add_thread(const struct dump *dump, struct gs_thread *t
     struct program_calls calls = {0};
     if (!thread->is_live || thread->is_done)
         return;
-    copy_name(dumped.name, thread->name);
+    copy_name(dumped.name, thread_name(thread));
     if (runner) {
         add_running(dump, thread, runner);
     } else if (!has_context(thread) && !has_no_stack_yet(thread)) {
@@ -170,7 +172,7 @@ NOT_FOR_TSAN static void *print_all(void *argument)
             add_thread(dump, thread);
     spin_lock_always(&gs_runtime.user_stack_lock);
     GS_LIST_FOREACH (link, &gs_runtime.user_stack_threads)
-        add_thread(dump, gs_container_of(link, struct gs_thread, link));
+        add_thread(dump, thread_on_user_stack(link));
     spin_unlock_always(&gs_runtime.user_stack_lock);
     print_running(dump->fd);
     gs_dump_print_groups(dump->fd);

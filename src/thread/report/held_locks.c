@@ -3,6 +3,7 @@
 #include "thread/preload/lock_tracker.h"
 
 #include "thread/report/report.h"
+#include "thread/schedule/thread_extra.h"
 
 #include <dlfcn.h>
 #include <gossamer/sys.h>
@@ -37,10 +38,11 @@ void gs_held_locks_report(const struct gs_thread *thread)
                  module ? module + 1 : "", offset);
     else
         snprintf(location, sizeof location, "%s+0x%zx", module ? module + 1 : "?", offset);
-    int n = snprintf(
-        line, sizeof line,
-        "held: thread \"%s\" waits while it holds %u pthread mutex%s or stream%s, last "
-        "%p, locked in %s\n",
-        thread->name, count, count > 1 ? "es" : "", count > 1 ? "s" : "", last.lock, location);
+    int n =
+        snprintf(line, sizeof line,
+                 "held: thread \"%s\" waits while it holds %u pthread mutex%s or stream%s, last "
+                 "%p, locked in %s\n",
+                 thread_name(thread), count, count > 1 ? "es" : "", count > 1 ? "s" : "", last.lock,
+                 location);
     (void)gs_sys_write(gs_report_fd(), line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
 }

@@ -17,7 +17,7 @@ static void check_run_queue(const struct worker *worker)
             assert(thread->worker == worker);
             assert(thread != worker->current);
             assert((char *)thread->sp < thread->stack_top ||
-                   thread->stack_class == CLASS_USER_STACK);
+                   thread->stack_class == CLASS_USER_STACK || !thread->stack_top);
             (void)thread;
         }
     }
@@ -32,7 +32,7 @@ static void check_shared_queue(struct worker *worker)
     spin_lock_always(&worker->shared.lock);
     for (struct runnable *item = worker->shared.first; item; item = item->next, count++) {
         const struct gs_thread *thread = thread_of(item);
-        assert(!thread->deadline_index && !thread->timer.watcher.active);
+        assert(!thread->deadline_index && thread->deadline_ns == GS_NEVER);
         assert(!thread->worker && !thread->is_pinned);
         (void)thread;
     }
@@ -41,18 +41,19 @@ static void check_shared_queue(struct worker *worker)
 }
 
 /* 3: for any worker. */
-static void check_deadlines(struct worker *worker)
+static void check_deadlines(const struct worker *worker, struct deadlines *deadlines,
+                            bool is_mobile)
 {
-    struct gs_heap *heap = &worker->deadlines.heap;
-    spin_lock_always(&worker->deadlines.lock);
-    gs_heap_check(heap);
-    for (uint32_t i = 0; i < heap->count; i++) {
-        const struct gs_thread *thread =
-            gs_container_of(heap->nodes[GS_HEAP_ROOT + i].index, struct gs_thread, deadline_index);
-        assert(thread->worker == worker && thread_is_mobile(thread));
+    spin_lock(&deadlines->lock);
+    gs_timer_queue_check(&deadlines->queue);
+    for (uint32_t i = 0; i < gs_timer_queue_count(&deadlines->queue); i++) {
+        const struct gs_thread *thread = gs_container_of(gs_timer_queue_at(&deadlines->queue, i),
+                                                         struct gs_thread, deadline_index);
+        assert(thread->worker == worker && thread_is_mobile(thread) == is_mobile);
         (void)thread;
     }
-    spin_unlock_always(&worker->deadlines.lock);
+    spin_unlock(&deadlines->lock);
+    (void)worker, (void)is_mobile;
 }
 
 /* 4, 5: for the calling thread. */
@@ -61,7 +62,7 @@ static void check_current(const struct worker *worker)
     const struct gs_thread *self = worker->current;
     assert(self && self->worker == worker);
     assert(!thread_is_waiting(self) && atomic_load(&self->claim) != CLAIM_LEAVING);
-    assert(!self->deadline_index);
+    assert(!self->deadline_index || !thread_is_mobile(self));
     (void)self;
 }
 
@@ -73,6 +74,8 @@ void gs_threads_check(void)
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
         assert(gs_runtime.workers[i]->index == i);
         check_shared_queue(gs_runtime.workers[i]);
-        check_deadlines(gs_runtime.workers[i]);
+        struct worker *other = gs_runtime.workers[i];
+        check_deadlines(other, &other->deadlines, true);
+        check_deadlines(other, &other->own_deadlines, false);
     }
 }

@@ -2,7 +2,7 @@
  * must know which stack is in use, or exceptions and longjmp leave memory poisoned that is not
  * theirs. Each thread is resumed from the worker's own stack, by a function that notifies it, and
  * stays on its worker: so a switch costs nothing more in other programs. */
-#include "thread/schedule/thread.h"
+#include "thread/stack/stacks.h"
 
 /* Defined in programs with the sanitizer. */
 extern void start_switch(void **ret_fake_stack, const void *bottom,
@@ -27,7 +27,7 @@ bool gs_asan_is_in_program(void)
 
 static size_t size_of_stack(const struct gs_thread *thread)
 {
-    return (size_t)(thread->stack_top - thread->stack);
+    return (size_t)(thread->stack_top - gs_stack_bottom(thread));
 }
 
 /* What the sanitizer keeps for the thread while that waits; above its stack. */
@@ -38,7 +38,7 @@ static void **fake_stack_of(const struct gs_thread *thread)
 
 void gs_asan_init_thread(struct gs_thread *thread)
 {
-    unpoison(thread->stack, size_of_stack(thread));
+    unpoison(gs_stack_bottom(thread), size_of_stack(thread));
     *fake_stack_of(thread) = NULL;
     thread->run.resume = gs_thread_resume_annotated;
     thread->migrates = false;
@@ -51,7 +51,7 @@ void gs_thread_resume_annotated(struct worker *worker, struct runnable *runnable
     const void *bottom;
     size_t size;
     worker->ended_at_resume = count_read(&worker->ended);
-    start_switch(&own, thread->stack, size_of_stack(thread));
+    start_switch(&own, gs_stack_bottom(thread), size_of_stack(thread));
     finish_switch(*fake_stack, &bottom, &size);
     gs_worker_run_thread(worker, thread);
     /* Of a thread that has ended nothing is kept. */

@@ -1,9 +1,10 @@
 /* What waits for a stuck worker. The monitor counts it in memory that belongs to the worker, and
- * changes nothing. The worker's timers are in a structure that no other kernel thread may read;
- * but control blocks stay mapped, and tell the deadline of each wait. */
+ * changes nothing. With one worker, no other kernel thread may read the queue of deadlines; but
+ * control blocks stay mapped, and tell the deadline of each wait. */
 #include "thread/schedule/backlog.h"
 
 #include "thread/io/descriptors.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/stacks.h"
 
 #include <stdio.h>
@@ -19,10 +20,11 @@ NOT_FOR_TSAN static bool has_missed_deadline(const struct gs_thread *thread,
 {
     const volatile struct gs_thread *at = thread;
     int claim = *(const volatile int *)&thread->claim;
-    unsigned park_state = *(const volatile unsigned *)&thread->park_state;
+    uint8_t park_state = *(const volatile uint8_t *)&thread->park_state;
+    const struct wait_kind *kind = at->wait_kind;
     bool is_waiting = at->is_live && claim == CLAIM_WAITING && at->worker == worker;
-    return is_waiting && at->deadline_ns <= now_ns &&
-           (!at->is_parking || park_state == PARK_PARKED);
+    return is_waiting && at->has_deadline && at->deadline_ns <= now_ns &&
+           (!kind->is_park || park_state == PARK_PARKED);
 }
 
 /* The monitor times mobile threads out itself. */
@@ -41,7 +43,7 @@ static unsigned count_missed_deadlines(const struct worker *worker, uint64_t now
     /* The stack of a thread in the list may be unmapped when it has left the list. */
     spin_lock_always(&gs_runtime.user_stack_lock);
     GS_LIST_FOREACH (link, &gs_runtime.user_stack_threads) {
-        thread = gs_container_of(link, struct gs_thread, link);
+        thread = thread_on_user_stack(link);
         count += has_missed_deadline(thread, worker, now_ns) && !is_mobile(thread);
     }
     spin_unlock_always(&gs_runtime.user_stack_lock);
@@ -54,7 +56,7 @@ void gs_backlog_count(struct worker *worker, uint64_t now_ns, struct backlog *re
 {
     *ret_backlog = (struct backlog){
         .ready = count_read(&worker->ready) + atomic_load(&worker->shared.count),
-        .has_messages = atomic_load(&worker->inbox),
+        .has_messages = atomic_load(&worker->inbox) || atomic_load(&worker->canceled),
         .deadlines = count_missed_deadlines(worker, now_ns),
         .descriptors = gs_descriptors_count_ready(worker),
     };

@@ -4,6 +4,7 @@
  * compiler may keep the address of such a variable, which would be wrong when a thread has resumed
  * on another worker. In a kernel thread that may be no worker, where the GS base may be 0, that
  * variable is also faster than the instruction that reads the base. */
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/stacks.h"
 
 #include <sys/auxv.h>
@@ -14,8 +15,9 @@ static __thread __attribute__((tls_model("initial-exec"))) struct worker *tls_wo
 struct worker *gs_worker_from_stack(const void *sp)
 {
     const struct gs_thread *thread = gs_stacks_find(sp);
+    const struct thread_extra *extra = thread ? thread_extra(thread) : NULL;
     if (thread)
-        return thread->tls_base ? thread->worker : NULL;
+        return extra && extra->tls_base ? thread->worker : NULL;
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
         struct worker *worker = gs_runtime.workers[i];
         if ((uintptr_t)sp - (uintptr_t)worker->stack < worker->stack_size)

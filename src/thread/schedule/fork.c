@@ -12,6 +12,8 @@
 #include "thread/io/file_ring.h"
 #include "thread/io/files.h"
 #include "thread/report/backtrace.h"
+#include "thread/schedule/off_stack.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/shared_stack.h"
 
 #include <errno.h>
@@ -29,6 +31,7 @@ static struct worker *leaked_workers;
 static void lock_all(struct worker *worker)
 {
     gs_stacks_lock();
+    gs_thread_extra_lock();
     spin_lock_always(&gs_runtime.user_stack_lock);
     spin_lock_always(&worker->deadlines.lock);
 }
@@ -37,6 +40,7 @@ static void unlock_all(struct worker *worker)
 {
     spin_unlock_always(&worker->deadlines.lock);
     spin_unlock_always(&gs_runtime.user_stack_lock);
+    gs_thread_extra_unlock();
     gs_stacks_unlock();
 }
 
@@ -48,9 +52,9 @@ static void empty_queues(struct worker *worker)
     worker->deferred = NULL;
     atomic_store(&worker->ready, 0);
     atomic_store(&worker->inbox, NULL);
+    atomic_store(&worker->canceled, NULL);
+    worker->is_cancel_message_queued = false;
     worker->shared = (struct shared_queue){.first = NULL};
-    while (worker->deadlines.heap.count)
-        gs_heap_remove(&worker->deadlines.heap, gs_heap_first(&worker->deadlines.heap)->index);
 }
 
 /* The only worker in the child, which runs one thread. */
@@ -138,7 +142,7 @@ static void forget_user_stack_threads(const struct gs_thread *self)
 {
     struct gs_list *list = &gs_runtime.user_stack_threads;
     for (struct gs_list *link = list->next, *next; link != list; link = next) {
-        struct gs_thread *thread = gs_container_of(link, struct gs_thread, link);
+        struct gs_thread *thread = thread_on_user_stack(link);
         next = link->next;
         if (thread == self || thread->is_done)
             continue;
@@ -149,7 +153,7 @@ static void forget_user_stack_threads(const struct gs_thread *self)
 
 static int become_child(struct worker *worker, struct gs_thread *self)
 {
-    unsigned sent = CANCEL_SENT;
+    uint8_t sent = CANCEL_SENT;
     int err = renew_loop(worker);
     gs_symbols_after_fork();
     gs_monitor_after_fork();
@@ -158,10 +162,12 @@ static int become_child(struct worker *worker, struct gs_thread *self)
     gs_stacks_after_fork(worker, self);
     forget_user_stack_threads(self);
     self->joiner = NULL;
-    self->watchers.first = NULL;
-    self->bound_worker = NULL;
-    self->timer_ns = GS_NEVER; /* the previous loop had the timer */
-    /* The message is lost with the inboxes: it would have completed the thread. */
+    if (self->extra)
+        self->extra->watchers.first = NULL;
+    self->bound_worker = 0;
+    self->deadline_index = 0; /* those of the parent are forgotten */
+    self->deadline_ns = GS_NEVER;
+    /* What would have completed the thread is forgotten. */
     atomic_compare_exchange_strong(&self->cancel, &sent, CANCEL_DELIVERED);
     reset_worker(worker);
     forget_others(worker);
@@ -281,16 +287,21 @@ int gs_fork_register(void)
 static pid_t fork_with(const struct gs_fork_functions *functions, void *argument)
 {
     struct gs_thread *self = thread_current();
-    struct forking call = {.thread = self, .functions = functions, .argument = argument};
+    struct off_stack off = {.thread = self};
+    struct forking local = {.thread = self, .functions = functions, .argument = argument};
     int err = gs_atfork_start();
     if (err)
         return err;
-    if (self->tls_base || self->worker->is_stack_in_use)
+    if ((self->extra && self->extra->tls_base) || self->worker->is_stack_in_use)
         return -EOPNOTSUPP;
-    add_call(&call);
+    struct forking *call = off_stack_in(&off, &local, sizeof local);
+    if (off.err)
+        return off.err;
+    add_call(call);
     pid_t pid = fork();
-    err = pid < 0 ? -errno : call.err;
-    remove_call(&call);
+    err = pid < 0 ? -errno : call->err;
+    remove_call(call);
+    off_stack_end(&off);
     return err ? err : pid;
 }
 
@@ -320,7 +331,8 @@ static void leave_in_child(struct worker *worker)
     gs_stacks_after_fork(worker, worker->current);
     worker->current->is_live = false;
     worker->current->is_retired = true;
-    worker->current->tls_base = NULL; /* its stack is that of no worker (gs_worker_from_stack) */
+    if (worker->current->extra) /* its stack is that of no worker (gs_worker_from_stack) */
+        worker->current->extra->tls_base = NULL;
     for (unsigned i = 0; i < gs_runtime.worker_count; i++)
         gs_loop_forget_signals(gs_runtime.workers[i]->loop);
     unlock_all(worker);

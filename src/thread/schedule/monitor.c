@@ -11,6 +11,7 @@
 #include "thread/io/descriptors.h"
 #include "thread/report/backtrace.h"
 #include "thread/schedule/backlog.h"
+#include "thread/schedule/thread_extra.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -131,12 +132,19 @@ static bool describe(const struct worker *worker, char *ret_text, size_t size)
 /* The thread may end in the meantime, and its memory be reused or, if its stack is the program's
  * own, be unmapped. So the kernel copies the name, which can fail; and the caller compares the
  * snapshot again afterwards. */
+static bool copy(void *to, const void *from, size_t size)
+{
+    const struct iovec into = {.iov_base = to, .iov_len = size},
+                       out_of = {.iov_base = (void *)from, .iov_len = size};
+    long n = gs_syscall(SYS_process_vm_readv, getpid(), (long)&into, 1, (long)&out_of, 1, 0);
+    return n == (long)size;
+}
+
 static void copy_name(const struct gs_thread *thread, char ret_name[NAME_SIZE])
 {
-    const struct iovec to = {.iov_base = ret_name, .iov_len = NAME_SIZE},
-                       from = {.iov_base = (void *)thread->name, .iov_len = NAME_SIZE};
-    long n = gs_syscall(SYS_process_vm_readv, getpid(), (long)&to, 1, (long)&from, 1, 0);
-    if (n != NAME_SIZE)
+    const char *extra = NULL;
+    if (!copy(&extra, &thread->extra, sizeof extra) || !extra ||
+        !copy(ret_name, extra + offsetof(struct thread_extra, name), NAME_SIZE))
         ret_name[0] = 0;
     ret_name[NAME_SIZE - 1] = 0;
 }
@@ -179,50 +187,12 @@ static void report_if_needed(struct worker *worker, uint64_t now_ns, unsigned ex
 
 /* ---- Helping ---- */
 
-/* Return the items to the inbox in their order, behind newer ones. Both lists are newest first. */
-static void return_to_inbox(struct worker *worker, struct runnable *items)
-{
-    struct runnable *none = NULL;
-    while (!atomic_compare_exchange_strong(&worker->inbox, &none, items)) {
-        struct runnable *newer = atomic_exchange(&worker->inbox, NULL), **end = &newer;
-        while (*end)
-            end = &(*end)->next;
-        *end = items;
-        items = newer;
-        none = NULL;
-    }
-    gs_loop_wake(worker->loop);
-}
-
-/* (tests/model/hand_over.pml) Take those cancellations from the inbox of a stuck worker that can be
- * delivered in its place. If the worker has resumed and finds its inbox empty, gs_runtime_enter
- * prevents the search for a deadlock from ending the run. */
-static void deliver_cancels(struct worker *worker)
-{
-    if (!atomic_load(&worker->inbox))
-        return;
-    gs_runtime_enter();
-    struct runnable *items = atomic_exchange(&worker->inbox, NULL), **link = &items;
-    gs_chaos(CHAOS_STEAL);
-    while (*link) {
-        struct runnable *next = (*link)->next;
-        if (gs_cancel_deliver_for_stuck(worker, *link))
-            *link = next;
-        else
-            link = &(*link)->next;
-    }
-    if (items)
-        return_to_inbox(worker, items);
-    gs_chaos(CHAOS_PUBLISH);
-    gs_runtime_leave();
-}
-
 /* Perform the worker's duties towards mobile threads. Returns how many were timed out. */
 static unsigned help_stuck(struct worker *worker, uint64_t now_ns)
 {
     gs_chaos(CHAOS_STEAL);
-    deliver_cancels(worker);
-    return gs_deadlines_expire(worker, now_ns);
+    gs_cancels_deliver_for_stuck(worker);
+    return gs_deadlines_expire_for_stuck(worker, now_ns);
 }
 
 /* Returns the number of stuck workers. */

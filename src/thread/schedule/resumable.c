@@ -1,6 +1,5 @@
 /* Resumables: runnables without a stack. While one is ready, its item is in the run queue as a
- * message; while it waits for a descriptor, the same memory is its waiter in the descriptor's
- * queue.
+ * message; while it waits for a descriptor, its waiter is in the descriptor's queue.
  *
  *     idle <--- its function returns --- running <--- popped from the run queue
  *      |                                  |   ^                      ^
@@ -19,13 +18,11 @@
 
 enum state { STATE_RUNNING, STATE_NOTIFIED, STATE_IDLE };
 
-#define RUNNABLE offsetof(struct gs_resumable, queued.ready.next)
+#define RUNNABLE offsetof(struct gs_resumable, next)
 _Static_assert(offsetof(struct gs_resumable, run) - RUNNABLE == offsetof(struct runnable, resume) &&
                    offsetof(struct gs_resumable, priority) - RUNNABLE ==
                        offsetof(struct runnable, priority),
                "a resumable contains a runnable");
-_Static_assert(offsetof(struct gs_waiter, value) == RUNNABLE,
-               "it can be ready while its waiter is still in a queue");
 
 static struct runnable *runnable_of_resumable(struct gs_resumable *resumable)
 {
@@ -198,7 +195,7 @@ static int queue_at(struct descriptor *descriptor, struct gs_resumable *resumabl
 {
     unsigned direction = direction_of(resumable);
     struct gs_wait_queue *queue = descriptor_queue(descriptor, direction);
-    struct gs_waiter *waiter = &resumable->queued.waiter;
+    struct gs_waiter *waiter = &resumable->waiter;
     *waiter = (struct gs_waiter){.item = tagged(resumable)};
     waiters_append(queue, waiter);
     if (!gs_runtime.is_multi || !(atomic_fetch_or(&descriptor->maybe_ready, 0) & direction))
@@ -235,7 +232,7 @@ void gs_resumable_unwatch(struct gs_resumable *resumable)
     if (resumable->fd < 0)
         return;
     struct descriptor *descriptor = gs_descriptor(resumable->fd);
-    struct gs_waiter *waiter = &resumable->queued.waiter;
+    struct gs_waiter *waiter = &resumable->waiter;
     resumable->fd = -1;
     if (!descriptor)
         return;

@@ -2,6 +2,7 @@
  * waits at, which may be the scope's. So members are first marked under the lock, which keeps them
  * from being completed (cancel.c), and the cancellations are delivered afterwards. */
 #include "thread/schedule/scope.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/schedule/wait.h"
 
 #include <assert.h>
@@ -10,19 +11,21 @@
 
 static void append_member(struct gs_scope *scope, struct gs_thread *thread)
 {
-    thread->next_member = scope->members;
-    thread->previous_member = &scope->members;
+    struct thread_extra *extra = thread->extra;
+    extra->next_member = scope->members;
+    extra->previous_member = &scope->members;
     if (scope->members)
-        scope->members->previous_member = &thread->next_member;
+        scope->members->extra->previous_member = &extra->next_member;
     scope->members = thread;
 }
 
 void gs_scope_remove(struct gs_scope *scope, struct gs_thread *thread)
 {
+    const struct thread_extra *extra = thread->extra;
     spin_lock(&scope->lock);
-    *thread->previous_member = thread->next_member;
-    if (thread->next_member)
-        thread->next_member->previous_member = thread->previous_member;
+    *extra->previous_member = extra->next_member;
+    if (extra->next_member)
+        extra->next_member->extra->previous_member = extra->previous_member;
     spin_unlock(&scope->lock);
 }
 
@@ -41,15 +44,15 @@ void gs_scope_leave(struct worker *worker, struct gs_scope *scope)
 
 /* ---- Cancellation ---- */
 
-/* Mark all members but `except`. Returns those that this call has marked, linked by their messages,
- * which are not sent yet. The caller holds the lock. */
-static struct runnable *mark_members(struct gs_scope *scope, const struct gs_thread *except)
+/* Mark all members but `except`. Returns those that this call has marked, linked by next_canceled.
+ * The caller holds the lock. */
+static struct gs_thread *mark_members(struct gs_scope *scope, const struct gs_thread *except)
 {
-    struct runnable *marked = NULL;
-    for (struct gs_thread *thread = scope->members; thread; thread = thread->next_member)
+    struct gs_thread *marked = NULL;
+    for (struct gs_thread *thread = scope->members; thread; thread = thread->extra->next_member)
         if (thread != except && gs_thread_mark_canceled(thread)) {
-            thread->cancel_message.next = marked;
-            marked = &thread->cancel_message;
+            thread->next_canceled = marked;
+            marked = thread;
         }
     return marked;
 }
@@ -59,7 +62,7 @@ static void cancel(struct gs_scope *scope, int error, const struct gs_thread *ex
 {
     struct worker *worker = worker_current();
     struct claimed claimed = {.first = NULL};
-    struct runnable *marked = NULL;
+    struct gs_thread *marked = NULL;
     struct gs_waiter *waiter;
     spin_lock(&scope->lock);
     if (!scope->error)
@@ -72,9 +75,9 @@ static void cancel(struct gs_scope *scope, int error, const struct gs_thread *ex
     }
     spin_unlock(&scope->lock);
     claimed_make_ready(worker, &claimed);
-    for (struct runnable *item = marked, *next; item; item = next) {
-        next = item->next;
-        gs_thread_deliver_cancel(worker, gs_container_of(item, struct gs_thread, cancel_message));
+    for (struct gs_thread *thread = marked, *next; thread; thread = next) {
+        next = thread->next_canceled;
+        gs_thread_deliver_cancel(worker, thread);
     }
 }
 
@@ -99,9 +102,10 @@ static void fail(struct gs_scope *scope, int error, const struct gs_thread *memb
 static void *run_member(void *argument)
 {
     struct gs_thread *self = thread_current();
-    int error = self->scope_fn(argument);
+    const struct thread_extra *extra = self->extra;
+    int error = extra->scope_fn(argument);
     if (error < 0)
-        fail(self->scope, error, self);
+        fail(extra->scope, error, self);
     return NULL;
 }
 
@@ -123,14 +127,29 @@ static int reserve(struct gs_scope *scope, uint64_t deadline_ns)
  * canceled. */
 static void add(struct gs_scope *scope, gs_scope_fn *fn, struct gs_thread *thread)
 {
-    unsigned none = CANCEL_NONE;
-    thread->scope = scope;
-    thread->scope_fn = fn;
+    uint8_t none = CANCEL_NONE;
+    thread->extra->scope = scope;
+    thread->extra->scope_fn = fn;
     spin_lock(&scope->lock);
     append_member(scope, thread);
     if (scope->is_canceled)
         atomic_compare_exchange_strong(&thread->cancel, &none, CANCEL_DELIVERED);
     spin_unlock(&scope->lock);
+}
+
+/* Returns 0 or -errno. */
+static int create(struct worker *worker, const struct gs_thread_attributes *attributes,
+                  void *argument, struct gs_thread **ret_thread)
+{
+    struct thread_extra *extra = gs_thread_extra_new();
+    if (!extra)
+        return -ENOMEM;
+    int err = gs_thread_create_detached(worker, attributes, run_member, argument, ret_thread);
+    if (!err && !(*ret_thread)->extra)
+        (*ret_thread)->extra = extra;
+    else
+        gs_thread_extra_free(extra);
+    return err;
 }
 
 int gs_scope_spawn(struct gs_scope *scope, gs_scope_fn *fn, void *argument, uint64_t deadline_ns)
@@ -147,7 +166,7 @@ int gs_scope_spawn(struct gs_scope *scope, gs_scope_fn *fn, void *argument, uint
     if (err)
         return err;
     struct worker *worker = worker_current();
-    err = gs_thread_create_detached(worker, attributes, run_member, argument, &thread);
+    err = create(worker, attributes, argument, &thread);
     if (err) {
         gs_scope_leave(worker, scope);
         return err;
@@ -178,7 +197,8 @@ static int wait_for(struct gs_scope *scope, const struct wait_kind *kind, uint64
 int gs_scope_wait(struct gs_scope *scope, uint64_t deadline_ns)
 {
     CHECKED_WAIT(GS_NEVER);
-    if (thread_current()->scope == scope)
+    const struct thread_extra *extra = thread_extra(thread_current());
+    if (extra && extra->scope == scope)
         return -EDEADLK;
     int err = wait_for(scope, &members, deadline_ns);
     if (!err)

@@ -1,6 +1,7 @@
 #include "thread/context/valgrind.h"
 #include "thread/report/report.h"
 #include "thread/schedule/scope.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/schedule/wait.h"
 #include "thread/stack/shared_stack.h"
 #include "thread/stack/stack_class.h"
@@ -12,24 +13,24 @@
 
 /* ---- Spawn ---- */
 
-_Noreturn static void run(void *argument);
+_Noreturn static void run(void *thread);
 
 /* Place the control block at the top of the program's own stack, as on the runtime's. */
 static int init_on_user_stack(const struct gs_thread_attributes *attributes,
                               struct gs_thread **ret_thread)
 {
     char *top = (char *)attributes->stack + attributes->stack_size;
-    struct gs_thread *thread =
-        (struct gs_thread *)((uintptr_t)(top - sizeof *thread) & ~(uintptr_t)63);
-    if (attributes->stack_size < 2 * sizeof *thread + 1024)
+    struct user_stack_thread *at =
+        (struct user_stack_thread *)((uintptr_t)(top - sizeof *at) & ~(uintptr_t)63);
+    if (attributes->stack_size < sizeof *at + 1536)
         return -EINVAL;
-    thread->stack = attributes->stack;
-    thread->stack_top = (char *)thread;
-    thread->stack_class = CLASS_USER_STACK;
-    thread->has_canary = false;
-    thread->chain = 0;
-    thread->valgrind_stack = valgrind_add_stack(thread->stack, thread->stack_top);
-    *ret_thread = thread;
+    at->thread.extra = &at->extra;
+    at->thread.stack_top = (char *)at;
+    at->thread.stack_class = CLASS_USER_STACK;
+    at->thread.has_canary = at->thread.is_retired = false;
+    at->extra = (struct thread_extra){.stack = attributes->stack, .on_end = attributes->on_end};
+    at->extra.valgrind_stack = valgrind_add_stack(attributes->stack, at);
+    *ret_thread = &at->thread;
     return 0;
 }
 
@@ -39,10 +40,9 @@ ALWAYS_INLINE int get_stack(struct worker *worker, const struct gs_thread_attrib
     size_t size = attributes->stack_size ? attributes->stack_size : gs_runtime.options.stack_size;
     if (attributes->stack)
         return init_on_user_stack(attributes, ret_thread);
-    size += CHECKED_PROTECTED_SIZE(attributes);
-    int class = UNLIKELY(attributes->stack_is_shared) && gs_stack_is_shared(attributes, fn)
+    int class = UNLIKELY(attributes->stack_is_shared) && gs_stack_is_shared(attributes, size, fn)
                     ? CLASS_SHARED
-                    : gs_stacks_class(size);
+                    : gs_stacks_class(size + CHECKED_PROTECTED_SIZE(attributes));
     if (class < 0)
         return class;
     if (class == CLASS_SHARED && gs_shared_stacks_prepare())
@@ -53,20 +53,33 @@ ALWAYS_INLINE int get_stack(struct worker *worker, const struct gs_thread_attrib
     return 0;
 }
 
-static __attribute__((noinline)) void set_name(struct gs_thread *thread, const char *name)
+/* Give the thread an extra, if it needs one at first. Returns 0 or -ENOMEM. */
+static __attribute__((noinline)) int init_extra(struct gs_thread *thread,
+                                                const struct gs_thread_attributes *attributes)
 {
-    size_t n = strnlen(name, NAME_SIZE - 1);
-    memcpy(thread->name, name, n);
-    thread->name[n] = 0;
+    bool needs_extra = attributes->name || attributes->thread_pointer;
+    if (thread->stack_class != CLASS_USER_STACK) {
+        gs_thread_extra_free(thread->extra);
+        thread->extra = needs_extra ? gs_thread_extra_new() : NULL;
+    }
+    if (needs_extra && !thread->extra) {
+        gs_stacks_unget(thread);
+        return -ENOMEM;
+    }
+    if (attributes->name)
+        memcpy(thread->extra->name, attributes->name, strnlen(attributes->name, NAME_SIZE - 1));
+    return 0;
 }
 
 /* From here on gs_threads_cancel_all finds it. is_alone: that cannot be in progress now. */
 ALWAYS_INLINE void make_live(struct gs_thread *thread, bool is_alone)
 {
-    gs_thread_init_cancel(thread);
+    /* Release: pairs with gs_thread_mark_canceled, which may have found the previous thread in this
+     * control block. */
+    atomic_store_explicit(&thread->cancel, CANCEL_NONE, memory_order_release);
     if (UNLIKELY(thread->stack_class == CLASS_USER_STACK)) {
         spin_lock_always(&gs_runtime.user_stack_lock);
-        gs_list_append(&gs_runtime.user_stack_threads, &thread->link);
+        gs_list_append(&gs_runtime.user_stack_threads, &thread->extra->link);
         spin_unlock_always(&gs_runtime.user_stack_lock);
     }
     if (LIKELY(is_alone)) {
@@ -84,36 +97,28 @@ ALWAYS_INLINE void init(struct gs_thread *thread, const struct gs_thread_attribu
     atomic_store_explicit(&thread->claim, CLAIM_NONE, memory_order_relaxed);
     atomic_store_explicit(&thread->park_state, PARK_EMPTY, memory_order_relaxed);
     atomic_init(&thread->lock.held, false);
-    thread->is_uncancelable = thread->is_parking = thread->wait_ignores_cancel = false;
-    thread->is_external = thread->is_pinned = thread->is_detached = thread->is_done = false;
+    thread->is_uncancelable = thread->is_external = thread->has_deadline = false;
+    thread->is_pinned = thread->is_detached = thread->is_done = false;
     thread->deadline_index = 0;
     thread->migrates = attributes->migrates && !attributes->worker;
     thread->shares_stack =
         attributes->stack_is_shared && !attributes->stack && !attributes->thread_pointer;
-    thread->bound_worker = attributes->worker ? gs_runtime.workers[attributes->worker - 1] : NULL;
-    thread->waiter = (struct gs_waiter){.thread = thread};
-    thread->deadline_ns = thread->timer_ns = GS_NEVER;
-    thread->timer.watcher.active = false;
-    thread->joiner = NULL;
-    thread->cleanups = NULL;
-    thread->values = NULL;
-    thread->scope = NULL;
-    thread->watchers.first = NULL;
+    thread->bound_worker = (uint16_t)attributes->worker;
     thread->select_start = 0;
+    thread->waiter = (struct gs_waiter){.thread = thread};
+    thread->deadline_ns = GS_NEVER;
+    thread->joiner = NULL;
     CHECKED_SET_FATE(thread, FATE_LIVE);
 #ifdef GS_CHECKED
     thread->is_blocked = false;
 #endif
-    if (attributes->name)
-        set_name(thread, attributes->name);
-    else
-        thread->name[0] = 0;
 }
 
 /* Put the new thread where it will be run: into a run queue, an inbox or a shared queue. */
 ALWAYS_INLINE void submit(struct worker *worker, struct gs_thread *thread)
 {
-    struct worker *bound_worker = thread->bound_worker;
+    struct worker *bound_worker =
+        thread->bound_worker ? gs_runtime.workers[thread->bound_worker - 1] : NULL;
     if (worker && (!gs_runtime.is_multi || bound_worker == worker)) {
         /* gs_threads_cancel_all may already cancel it on another worker. */
         if (gs_runtime.is_multi)
@@ -165,24 +170,31 @@ ALWAYS_INLINE int create(struct worker *worker, const struct gs_thread_attribute
     if (attributes->thread_pointer && !gs_tls_bases_are_supported(attributes))
         return -EOPNOTSUPP;
     int err = get_stack(worker, attributes, fn, &thread);
+    if (!err && (UNLIKELY(attributes->name != NULL) || UNLIKELY(attributes->thread_pointer) ||
+                 UNLIKELY(thread->extra != NULL)))
+        err = init_extra(thread, attributes);
     if (err)
         return err;
     init(thread, attributes);
     make_live(thread, worker && !gs_runtime.is_multi);
-    thread->tls_base = NULL;
     if (UNLIKELY(attributes->thread_pointer))
         gs_thread_set_tls_base(thread, attributes->thread_pointer);
     if (UNLIKELY(gs_runtime.tells_asan) && !attributes->thread_pointer && !attributes->start)
         gs_asan_init_thread(thread);
     thread->fn = fn;
-    thread->on_end = attributes->on_end;
-    thread->argument = argument;
+    if (UNLIKELY(attributes->start != NULL))
+        thread->cleanups = NULL;
+    else
+        thread->argument = argument;
     *ret_thread = thread;
     if (UNLIKELY(thread->stack_class == CLASS_SHARED)) {
         gs_shared_stack_init_thread(thread, fn);
         return 0;
     }
-    fiber_init(&thread->fiber, thread->stack, (size_t)(thread->stack_top - thread->stack));
+    if (FIBERS) {
+        char *bottom = gs_stack_bottom(thread);
+        fiber_init(&thread->fiber, bottom, (size_t)(thread->stack_top - bottom));
+    }
     CHECKED_INIT_PROTECTED(thread);
     thread->sp = initial_context(thread, attributes->start);
     return 0;
@@ -235,11 +247,12 @@ static void release(struct worker *worker, struct gs_thread *thread)
         gs_stacks_put(worker, thread);
         return;
     }
-    valgrind_remove_stack(thread->valgrind_stack);
-    void (*on_end)(void *) = thread->on_end;
-    void *result = thread->argument;
+    struct thread_extra *extra = thread->extra;
+    valgrind_remove_stack(extra->valgrind_stack);
+    void (*on_end)(void *) = extra->on_end;
+    void *result = thread->result;
     spin_lock_always(&gs_runtime.user_stack_lock);
-    gs_list_remove(&thread->link);
+    gs_list_remove(&extra->link);
     spin_unlock_always(&gs_runtime.user_stack_lock);
     if (LIKELY(!on_end))
         return;
@@ -253,9 +266,8 @@ static void release(struct worker *worker, struct gs_thread *thread)
 
 /* The scope may end as soon as it is left, and memory of the program's, on which the thread ran, be
  * freed: so the thread is released before. */
-static void complete_member(struct worker *worker, struct gs_thread *thread)
+static void complete_member(struct worker *worker, struct gs_thread *thread, struct gs_scope *scope)
 {
-    struct gs_scope *scope = thread->scope;
     gs_scope_remove(scope, thread);
     release(worker, thread);
     gs_chaos(CHAOS_END);
@@ -266,19 +278,20 @@ void gs_thread_complete(struct worker *worker, struct gs_thread *thread)
 {
     spin_lock(&thread->lock);
     struct gs_thread *joiner = thread->joiner;
-    struct gs_scope *scope = thread->scope;
+    struct thread_extra *extra = thread_extra(thread);
+    struct gs_scope *scope = UNLIKELY(extra != NULL) ? extra->scope : NULL;
     bool is_detached = thread->is_detached;
     bool is_claimed = joiner && thread_claim(joiner, CLAIM_WOKEN);
     struct claimed watchers = {.first = NULL};
     thread->is_done = true;
-    if (UNLIKELY(thread->watchers.first != NULL))
-        gs_select_claim_watchers(thread, &watchers);
+    if (UNLIKELY(extra != NULL))
+        gs_select_claim_watchers(extra, &watchers);
     CHECKED_SET_FATE(thread, is_detached ? FATE_DETACHED : FATE_LIVE);
     spin_unlock(&thread->lock);
     gs_chaos(CHAOS_END);
     claimed_make_ready(worker, &watchers);
     if (UNLIKELY(scope != NULL))
-        complete_member(worker, thread);
+        complete_member(worker, thread, scope);
     else if (is_detached)
         release(worker, thread);
     else if (is_claimed)
@@ -294,7 +307,7 @@ __attribute__((no_stack_protector)) static void finish(void *argument)
     gs_chaos(CHAOS_END);
     count_add(&worker->ended, 1);
     gs_chaos(CHAOS_END);
-    /* A pending cancellation refers to the thread: the message completes it when it runs. */
+    /* A pending cancellation refers to the thread: the worker that delivers it completes it. */
     if (UNLIKELY(atomic_load_explicit(&thread->cancel, memory_order_relaxed) != CANCEL_NONE) ||
         gs_runtime.is_multi) {
         if (atomic_exchange(&thread->cancel, CANCEL_FINISHED) == CANCEL_SENT)
@@ -336,13 +349,12 @@ _Noreturn INLINE_IF_OPTIMIZED void end(struct gs_thread *self, void *result)
     self->is_uncancelable = true;
     if (UNLIKELY(self->cleanups))
         gs_thread_run_cleanups(self);
-    if (UNLIKELY(self->values))
+    if (UNLIKELY(thread_extra(self) != NULL))
         gs_thread_destroy_values(self);
-    self->argument = result;
-    assert(self->timer_ns == GS_NEVER || self->timer.watcher.loop == self->worker->loop);
-    assert(!self->deadline_index && !self->is_pinned);
-    if (self->timer_ns != GS_NEVER)
-        gs_timer_stop(&self->timer);
+    self->result = result;
+    assert(!self->is_pinned);
+    if (UNLIKELY(self->deadline_index))
+        gs_deadline_stop(self);
     if (UNLIKELY(!gs_stacks_is_intact(self)))
         gs_report_overflow(self);
     struct worker *worker = worker_current();
@@ -368,11 +380,13 @@ _Noreturn void gs_thread_exit(void *result)
 
 /* It ends without a call of gs_thread_exit: gs_context_leave (x86_64.S) says why. A thread that has
  * a canary makes the call, which a report of an overflow names. */
-_Noreturn static void run(void *argument)
+_Noreturn static void run(void *thread)
 {
-    struct gs_thread *self = argument;
+    struct gs_thread *self = thread;
     fiber_enter(&self->fiber);
-    void *result = self->fn(self->argument);
+    void *argument = self->argument;
+    self->cleanups = NULL;
+    void *result = self->fn(argument);
     CHECKED_WAIT(GS_NEVER);
     if (UNLIKELY(self->has_canary))
         gs_thread_exit(result);
@@ -384,8 +398,7 @@ _Noreturn static void run(void *argument)
 /* Returns 0 when the thread has ended, or -errno. */
 static int wait_for_end(struct gs_thread *self, struct gs_thread *thread, uint64_t deadline_ns)
 {
-    static const struct wait_kind joining = {
-        .name = "join", .is_off_stack = true, .holder = HOLDER_THREAD};
+    static const struct wait_kind joining = {.name = "join", .holder = HOLDER_THREAD};
     const struct wait wait = {.kind = &joining, .object = thread, .deadline_ns = deadline_ns};
     spin_lock(&thread->lock);
     if (thread->is_done) {
@@ -414,7 +427,7 @@ int gs_thread_join(struct gs_thread *thread, uint64_t deadline_ns, void **ret_re
     if (err)
         return err;
     if (ret_result)
-        *ret_result = thread->argument;
+        *ret_result = thread->result;
     CHECKED_SET_FATE(thread, FATE_JOINED);
     release(self->worker, thread);
     return 0;
@@ -524,7 +537,7 @@ struct gs_thread *gs_thread_self(void)
 const char *gs_thread_name(const struct gs_thread *thread)
 {
     CHECKED_HANDLE(thread);
-    return thread->name;
+    return thread_name(thread);
 }
 
 void gs_thread_set_priority(struct gs_thread *thread, enum gs_priority priority)

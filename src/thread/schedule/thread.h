@@ -30,13 +30,15 @@
  *
  * Tests that wait for descriptors are run with each poller (GS_POLLER in their CMakeLists.txt).
  *
+ * off_stack.h has a table of all waits.
+ *
  * Invariants:
  *   1. A thread in a run queue has left its stack, or its worker is about to leave it; and its
  *      `worker` is that queue's.
  *   2. A thread in a shared queue has left its stack, and has neither a worker nor a deadline.
- *   3. Only its worker starts or stops a thread's timer, times it out, cancels its wait, or runs
- *      it. A mobile thread has no timer but may be in its worker's deadlines; any kernel thread
- *      that holds their lock may time it out or cancel its wait.
+ *   3. Only its worker times a thread out, cancels its wait, or runs it. A mobile thread is an
+ *      exception: any kernel thread that holds the lock of its worker's deadlines may time it out
+ *      or cancel its wait.
  *   4. A thread whose claim is CLAIM_WAITING is made ready only by the kernel thread that changes
  *      the claim, or that unparks it. One that claims without the lock of the object waited at must
  *      comply with 3. A mobile thread's claim becomes CLAIM_WAITING when it has left its stack, and
@@ -72,6 +74,7 @@ enum park_state { PARK_EMPTY, PARK_NOTIFIED, PARK_PARKED };
 enum cancel_state { CANCEL_FINISHED, CANCEL_NONE, CANCEL_SENT, CANCEL_DELIVERED };
 
 struct claimed;
+struct thread_extra;
 
 /* How a report finds the thread that holds the object waited at (deadlock.c). HOLDER_WRITER: the
  * wait of a reader. */
@@ -95,10 +98,9 @@ struct wait_kind {
     bool is_external;    /* the wake-up may come from outside the threads */
     bool ignores_cancel; /* a cancellation does not end the wait */
     bool has_queue;
-    bool is_off_stack; /* nobody uses the stack of the waiting thread, ... */
-    bool has_item;     /* ... except where waiter.item points to */
-    uint8_t holder;    /* enum holder */
-    uint8_t at;        /* enum waits_at */
+    bool is_park;   /* it ends when park_state is no longer PARK_PARKED */
+    uint8_t holder; /* enum holder */
+    uint8_t at;     /* enum waits_at */
     uint16_t lock_offset, queue_offset;
     void *(*object)(const void *at); /* maps wait_object to the object. NULL: it is the object */
     /* Called when a wait was timed out or canceled, under the object's lock, after the thread was
@@ -109,78 +111,70 @@ struct wait_kind {
     void (*abandon)(void *object, struct gs_thread *thread, bool was_queued,
                     struct claimed *claimed);
 };
-#define QUEUED_IN(type_, queue_)                                                                   \
+#define WAITS_IN(type_, queue_)                                                                    \
     .has_queue = true, .lock_offset = offsetof(struct type_, lock),                                \
     .queue_offset = offsetof(struct type_, queue_)
-/* The same; and what the wait needs is in the control block and in the object. */
-#define WAITS_IN(type_, queue_) .is_off_stack = true, QUEUED_IN(type_, queue_)
 
 #define NAME_SIZE 24
 
 /* The thread control block, aligned to a cache line; on a stack of the program's own, above the
- * stack. The first line is used when the thread ends; waiting and switching touch the second and
- * the third. It is small: a thread that waits long has hardly anything else. */
+ * stack. The first line is used when the thread starts and ends; waiting and switching touch the
+ * second and the third. It is small: a thread that waits long has hardly anything else. What few
+ * threads need is in its `extra`, which stays when the thread has ended. */
 struct gs_thread {
     union {
         struct gs_thread *joiner;
         struct gs_thread *next_free; /* after the thread has ended */
     };
-    void *argument; /* later its result */
-    struct gs_cleanup *cleanups;
-    void **values;
-    struct gs_scope *scope; /* of which it is a member; NULL: none */
-    int (*scope_fn)(void *argument);
-    struct gs_thread *next_member, **previous_member; /* guarded by the scope's lock */
-
-    struct runnable run;
-    void *sp;
-
-    struct worker *worker; /* NULL: not started, or mobile and ready in a shared queue */
-    atomic_int claim;      /* enum claim */
-    atomic_uint cancel;    /* enum cancel_state */
-    /* The first seven are false in a new thread; adjacent, they are written together. */
-    bool is_uncancelable, is_parking;
-    bool wait_ignores_cancel; /* in addition to the kind's flag */
-    bool is_external;         /* it is counted in its worker's `external` */
-    bool is_pinned; /* stays for now, though it migrates: it waits for something of its worker's */
-    bool is_detached, is_done;
-    bool migrates, is_live, has_canary;
-    bool is_retired;                  /* it is not live, and its stack is not reused (fork.c) */
-    uint8_t shared_index, start_hash; /* shared_stack.c */
-    bool shares_stack;                /* during a wait nobody may use its stack (stack_is_shared) */
-    uint8_t stack_class;
-    struct gs_spin lock; /* guards is_done, is_detached, joiner and watchers */
-
-    const struct wait_kind *wait_kind;
-    const void *wait_object;
-    uint64_t wait_start_ns;
-    uint64_t deadline_ns;    /* of the wait; GS_NEVER: none */
-    uint64_t timer_ns;       /* when its timer expires; GS_NEVER: it is not active */
-    struct gs_waiter waiter; /* for waits at one object; others have waiters on the stack */
-
-    atomic_uint park_state;
-    uint32_t slot_index; /* of its stack, in the class */
+    union {
+        void *argument; /* until it starts */
+        struct gs_cleanup *cleanups;
+        void *result; /* when it has ended */
+    };
     union {
         gs_thread_fn *fn; /* until it starts */
         struct gs_waiter *woken_by;
     };
-    struct gs_timer timer;
-    uint32_t deadline_index;      /* in its worker's deadlines; 0: not in there */
-    void (*on_end)(void *result); /* only on a stack of the program's; NULL: none */
-    unsigned select_start;
-    char *stack, *stack_top; /* the lowest usable byte, and the end */
+    struct thread_extra *extra;      /* thread_extra.h; NULL: none */
+    struct gs_thread *next_canceled; /* in its worker's `canceled`; guarded by `cancel` */
+    char *stack_top;                 /* the end of the stack; NULL: it has none yet */
+    char *saved;           /* what is on its stack while that is another's (shared_stack.h) */
+    uint32_t slot_index;   /* of its stack, in the class */
+    uint16_t bound_worker; /* numbered from 1; 0: none */
+    uint16_t select_start; /* where the next gs_select begins to try */
+
+    struct runnable run;
+    void *sp;
+    struct worker *worker;   /* NULL: not started, or mobile and ready in a shared queue */
+    atomic_int claim;        /* enum claim */
+    uint32_t deadline_index; /* in its worker's deadlines; 0: not in there */
+    /* The first eight are 0 in a new thread; adjacent, they are written together. */
+    bool is_uncancelable;
+    bool is_external;  /* it is counted in its worker's `external` */
+    bool has_deadline; /* its wait */
+    bool is_pinned; /* stays for now, though it migrates: it waits for something of its worker's */
+    bool is_detached, is_done;
+    struct gs_spin lock;     /* guards is_done, is_detached, joiner and watchers */
+    atomic_uchar park_state; /* enum park_state */
+    atomic_uchar cancel;     /* enum cancel_state */
+    uint8_t stack_class;
+    bool migrates, is_live;
+    bool has_canary : 1;
+    bool is_retired : 1;              /* it is not live, and its stack is not reused (fork.c) */
+    bool shares_stack;                /* during a wait nobody may use its stack (stack_is_shared) */
+    uint8_t shared_index, start_hash; /* shared_stack.c */
+
+    const struct wait_kind *wait_kind;
+    const void *wait_object;
+    uint64_t wait_start_ns;
     union {
-        struct gs_list link; /* on a stack of the program's: in user_stack_threads */
-        char *saved;         /* what is on its stack while that is another's (shared_stack.h) */
+        /* Of the last wait that had a deadline; it is not earlier than the thread's key in the
+         * deadlines of its worker. GS_NEVER: the thread is not in there. */
+        uint64_t deadline_ns;
+        unsigned chain; /* in the report of a deadlock: the chain in which it was found */
     };
-    unsigned chain;              /* deadlock.c: the last chain in which it was found */
-    unsigned valgrind_stack;     /* of a stack of the program (valgrind.h) */
-    struct worker *bound_worker; /* NULL: none */
-    void *tls_base;              /* the thread pointer while it runs; NULL: its worker's */
-    struct runnable cancel_message;
-    struct gs_wait_queue watchers; /* in gs_select, for its end */
+    struct gs_waiter waiter; /* for waits at one object; others have their own waiters */
     struct fiber fiber;
-    char name[NAME_SIZE];
 #ifdef GS_CHECKED
     atomic_uchar fate; /* enum fate */
     bool is_blocked;   /* deadlock.c */
@@ -189,19 +183,12 @@ struct gs_thread {
 };
 _Static_assert(offsetof(struct gs_thread, run.next) == 64 &&
                    offsetof(struct gs_thread, wait_kind) == 128 &&
-                   offsetof(struct gs_thread, waiter.item) == 192,
+                   offsetof(struct gs_thread, fiber) == 192,
                "members that are used together share a cache line");
 
 static inline struct gs_thread *thread_current(void)
 {
     return worker_current()->current;
-}
-
-/* Whether the address is on the thread's stack, or in its control block. */
-NOT_FOR_TSAN static inline bool thread_contains(const struct gs_thread *thread, uintptr_t address)
-{
-    return (address >= (uintptr_t)thread->stack && address < (uintptr_t)thread->stack_top) ||
-           (address >= (uintptr_t)thread && address < (uintptr_t)(thread + 1));
 }
 
 static inline bool thread_is_mobile(const struct gs_thread *thread)
@@ -324,7 +311,6 @@ struct wait {
     const struct wait_kind *kind;
     const void *object;
     uint64_t deadline_ns;
-    bool ignores_cancel; /* a cancellation does not end the wait */
 };
 
 /* Wait until the calling thread is claimed; wait.h says which of the wait functions to call when.
@@ -354,7 +340,7 @@ static inline void thread_count_external(struct worker *worker, struct gs_thread
 /* End the parking of a thread whose wait is to end by its deadline or by cancellation. Returns
  * false if an unpark has ended it before: *parked is then PARK_NOTIFIED. Relaxed: the claim orders
  * the rest. */
-static inline bool thread_clear_parked(struct gs_thread *thread, unsigned *parked)
+static inline bool thread_clear_parked(struct gs_thread *thread, uint8_t *parked)
 {
     return atomic_compare_exchange_strong_explicit(&thread->park_state, parked, PARK_EMPTY,
                                                    memory_order_relaxed, memory_order_relaxed);
@@ -418,17 +404,34 @@ static inline bool thread_is_waiting(const struct gs_thread *thread)
 /* Whether a cancellation may end the wait of the thread, if it waits. */
 static inline bool thread_wait_is_cancelable(const struct gs_thread *thread)
 {
-    return !thread->is_uncancelable && !thread->wait_ignores_cancel &&
-           !thread->wait_kind->ignores_cancel;
+    return !thread->is_uncancelable && !thread->wait_kind->ignores_cancel;
 }
 
-/* ---- Waits of mobile threads (mobile_wait.c) ---- */
+/* ---- Deadlines (deadlines.c) ---- */
 
+/* Also called in the child of a fork, to forget those of others. */
 void gs_deadlines_init(struct worker *worker);
 void gs_deadlines_done(struct worker *worker);
 
-/* Time the calling thread, which is mobile, out at deadline_ns. Returns 0 or -ENOMEM. */
+/* Time the calling thread out at deadline_ns, which is earlier than its last deadline. Returns 0 or
+ * -ENOMEM. */
 int gs_deadline_start(struct gs_thread *thread, uint64_t deadline_ns);
+
+/* Called by a thread that ends. */
+void gs_deadline_stop(struct gs_thread *thread);
+
+/* The caller holds the lock, if there are several workers. */
+static inline void deadline_remove(struct deadlines *deadlines, struct gs_thread *thread)
+{
+    gs_timer_queue_remove(&deadlines->queue, &thread->deadline_index);
+    __atomic_store_n(&thread->deadline_ns, GS_NEVER, __ATOMIC_RELAXED);
+}
+
+/* Time out the mobile threads whose deadline has passed, if the worker is stuck. Called by the
+ * monitor. Returns how many there were. */
+unsigned gs_deadlines_expire_for_stuck(struct worker *worker, uint64_t now_ns);
+
+/* ---- Waits of mobile threads (mobile_wait.c) ---- */
 
 /* Make a mobile thread ready, on any worker; a pinned one on its own. worker: the caller, or NULL
  * if it is no worker. */
@@ -438,10 +441,6 @@ void gs_thread_make_ready_mobile(struct worker *worker, struct gs_thread *thread
  * wait. May be called by any kernel thread. If this returns true, the thread was claimed, and the
  * caller makes it ready. */
 bool gs_mobile_cancel_wait(struct worker *worker, struct gs_thread *thread);
-
-/* Time out the threads whose deadline has passed. The caller may be the monitor if the worker is
- * stuck. Returns how many there were. */
-unsigned gs_deadlines_expire(struct worker *worker, uint64_t now_ns);
 
 /* ---- Thread pointers (tls_base.c) ---- */
 
@@ -480,21 +479,22 @@ void gs_thread_complete(struct worker *worker, struct gs_thread *thread);
 static inline bool thread_must_cancel(const struct gs_thread *thread)
 {
     /* Sequentially consistent, like thread_set_worker before: gs_thread_cancel first sets the state
-     * and then reads the thread's worker. So the message finds the worker, or the thread finds that
+     * and then reads the thread's worker. So that is found, or the thread finds that
      * it was canceled. */
     unsigned state = atomic_load(&thread->cancel);
     return UNLIKELY(state != CANCEL_NONE) && !thread->is_uncancelable;
 }
 
-/* Called by the monitor: deliver a cancellation that was taken from the inbox of a stuck worker.
- * Returns false if the runnable is no cancellation that the monitor can deliver. */
-bool gs_cancel_deliver_for_stuck(struct worker *owner, struct runnable *runnable);
+/* The worker has threads in `canceled`: deliver these cancellations on its own stack. */
+void gs_cancels_enqueue(struct worker *worker);
+
+/* Called by the monitor: deliver those of a stuck worker that can be delivered in its place. */
+void gs_cancels_deliver_for_stuck(struct worker *owner);
 
 /* gs_thread_cancel in two steps. The first returns false if the thread was canceled before;
  * otherwise the caller must take the second: the thread is not completed until then. */
 bool gs_thread_mark_canceled(struct gs_thread *thread);
 void gs_thread_deliver_cancel(struct worker *worker, struct gs_thread *thread);
-void gs_thread_init_cancel(struct gs_thread *thread);
 
 /* Called when the thread has become live: cancel it if gs_threads_cancel_all is in progress. */
 void gs_thread_check_cancel_all(struct gs_thread *thread);

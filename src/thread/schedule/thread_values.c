@@ -1,6 +1,6 @@
 /* What a thread has of its own: cleanup functions, which run when it ends, and thread-specific
  * values, with the keys and destructors of all threads. */
-#include "thread/schedule/thread.h"
+#include "thread/schedule/thread_extra.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -55,21 +55,22 @@ int gs_thread_key_new(void (*destroy)(void *value))
 void *gs_thread_value(int key)
 {
     CHECKED_THREAD();
-    const struct gs_thread *self = thread_current();
-    return self->values && key >= 0 && key < GS_THREAD_KEYS ? self->values[key] : NULL;
+    const struct thread_extra *extra = thread_extra(thread_current());
+    bool has_values = extra && extra->values && key >= 0 && key < GS_THREAD_KEYS;
+    return has_values ? extra->values[key] : NULL;
 }
 
 int gs_thread_set_value(int key, void *value)
 {
     CHECKED_THREAD();
-    struct gs_thread *self = thread_current();
     if (key < 0 || key >= atomic_load(&key_count))
         return -EINVAL;
-    if (!self->values)
-        self->values = calloc(GS_THREAD_KEYS, sizeof *self->values);
-    if (!self->values)
+    struct thread_extra *extra = gs_thread_get_extra(thread_current());
+    if (extra && !extra->values)
+        extra->values = calloc(GS_THREAD_KEYS, sizeof *extra->values);
+    if (!extra || !extra->values)
         return -ENOMEM;
-    self->values[key] = value;
+    extra->values[key] = value;
     return 0;
 }
 
@@ -90,7 +91,11 @@ static bool destroy_round(void **values)
 
 void gs_thread_destroy_values(struct gs_thread *thread)
 {
-    for (int round = 0; round < DESTRUCTOR_ROUNDS && destroy_round(thread->values); round++)
+    struct thread_extra *extra = thread_extra(thread);
+    if (!extra->values)
+        return;
+    for (int round = 0; round < DESTRUCTOR_ROUNDS && destroy_round(extra->values); round++)
         ;
-    free(thread->values);
+    free(extra->values);
+    extra->values = NULL;
 }

@@ -2,7 +2,7 @@
  * storage of their own. They are resumed from the worker's own stack, which sets the thread pointer
  * before and restores it afterwards, so that switching between other threads is not affected.
  *
- * gs_thread.tls_base is the register's value while the thread runs; NULL: that of its worker.
+ * thread_extra.tls_base is the register's value while the thread runs; NULL: that of its worker.
  * worker.worker_tls_base is the value while the worker or any other thread runs.
  * worker.has_thread_tls_base says that a thread with a value of its own runs.
  * worker.on_end is the function of a thread that has ended while the thread pointer was its own; it
@@ -10,6 +10,7 @@
  * worker.abi_thread_pointer is what __builtin_thread_pointer returns in the kernel thread now, by
  * which gs_worker_or_null recognizes it: on x86-64 this is not the register, but the word to which
  * the register points. */
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/stacks.h"
 
 #include <gossamer/sys.h>
@@ -76,7 +77,7 @@ __attribute__((no_stack_protector)) void gs_thread_resume_with_tls_base(struct w
     int countdown = worker->countdown;
     worker->has_thread_tls_base = true;
     worker->countdown = 0;
-    write_tls_base(thread->tls_base);
+    write_tls_base(thread->extra->tls_base);
     worker->abi_thread_pointer = read_abi_thread_pointer();
     gs_worker_run_thread(worker, thread);
     write_tls_base(worker->worker_tls_base);
@@ -104,7 +105,7 @@ bool gs_tls_bases_are_supported(const struct gs_thread_attributes *attributes)
 
 void gs_thread_set_tls_base(struct gs_thread *thread, void *base)
 {
-    thread->tls_base = base;
+    thread->extra->tls_base = base;
     thread->run.resume = gs_thread_resume_with_tls_base;
     atomic_store(&gs_runtime.has_tls_bases, true);
 }

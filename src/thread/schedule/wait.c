@@ -1,8 +1,5 @@
 /* How a wait begins and ends: wake-up, deadline, cancellation; sleep and park. The inline parts are
- * in wait.h, the waits of mobile threads in mobile_wait.c.
- *
- * The timer of a thread that is not mobile stays active when a wait ends early: the next deadline
- * is usually later, and then costs one store. A timer that expires too early is restarted. */
+ * in wait.h, the deadlines in deadlines.c, the waits of mobile threads in mobile_wait.c. */
 #include "thread/schedule/wait.h"
 
 void gs_spin_unlock_callback(void *lock)
@@ -49,8 +46,8 @@ void gs_thread_abandon_wait(struct gs_thread *thread)
 /* End the wait with the outcome, unless it has ended already. Called by the thread's worker. */
 static void end_wait(struct worker *worker, struct gs_thread *thread, int outcome)
 {
-    unsigned parked = PARK_PARKED;
-    if (thread->is_parking && !thread_clear_parked(thread, &parked))
+    uint8_t parked = PARK_PARKED;
+    if (thread->wait_kind->is_park && !thread_clear_parked(thread, &parked))
         return;
     if (!thread_claim(thread, outcome))
         return;
@@ -58,34 +55,6 @@ static void end_wait(struct worker *worker, struct gs_thread *thread, int outcom
     gs_thread_abandon_wait(thread);
     gs_chaos(CHAOS_WAKE);
     gs_thread_enqueue(worker, thread);
-}
-
-static int start_timer(struct gs_thread *thread, uint64_t deadline_ns)
-{
-    int err = gs_timer_start(&thread->timer, deadline_ns);
-    if (!err)
-        thread->timer_ns = deadline_ns;
-    return err;
-}
-
-static void on_timer(struct gs_timer *timer)
-{
-    struct gs_thread *thread = gs_container_of(timer, struct gs_thread, timer);
-    thread->timer_ns = GS_NEVER;
-    if (!thread_is_waiting(thread) || thread->deadline_ns == GS_NEVER)
-        return;
-    /* If memory for the timer is exhausted, time out too early rather than never. */
-    if (thread->deadline_ns <= *thread->worker->now_ns || start_timer(thread, thread->deadline_ns))
-        end_wait(thread->worker, thread, CLAIM_TIMED_OUT);
-}
-
-int gs_thread_start_timer(struct gs_thread *thread, uint64_t deadline_ns)
-{
-    if (thread_is_mobile(thread))
-        return gs_deadline_start(thread, deadline_ns);
-    if (thread->timer_ns == GS_NEVER)
-        gs_timer_init(&thread->timer, thread->worker->loop, on_timer);
-    return start_timer(thread, deadline_ns);
 }
 
 void gs_thread_make_ready_slow(struct gs_thread *thread)
@@ -163,7 +132,7 @@ int gs_thread_wait_for_object(struct gs_thread *self, void *object, const struct
                               uint64_t deadline_ns)
 {
     struct gs_spin *lock = (struct gs_spin *)((char *)object + kind->lock_offset);
-    const struct wait wait = {kind, object, deadline_ns, kind->ignores_cancel};
+    const struct wait wait = {kind, object, deadline_ns};
     int err = wait_prepare(self, &wait);
     if (err) {
         struct claimed claimed = {.first = NULL};
@@ -180,8 +149,7 @@ int gs_thread_wait_for_object(struct gs_thread *self, void *object, const struct
 int gs_thread_sleep(uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    static const struct wait_kind sleeping = {
-        .name = "sleep", .is_external = true, .is_off_stack = true};
+    static const struct wait_kind sleeping = {.name = "sleep", .is_external = true};
     struct gs_thread *self = thread_current();
     struct worker *worker = self->worker;
     CHECKED_SWITCH(worker, "wait for ", sleeping.name);
@@ -201,7 +169,7 @@ static void publish_parked(void *argument)
 {
     struct gs_thread *thread = argument;
     struct worker *worker = worker_current();
-    unsigned none = PARK_EMPTY;
+    uint8_t none = PARK_EMPTY;
     gs_chaos(CHAOS_PARK);
     if (!atomic_compare_exchange_strong(&thread->park_state, &none, PARK_PARKED))
         gs_thread_enqueue(worker, thread);
@@ -211,8 +179,7 @@ static void publish_parked(void *argument)
 int gs_thread_park(uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    static const struct wait_kind parked = {
-        .name = "park", .is_external = true, .is_off_stack = true};
+    static const struct wait_kind parked = {.name = "park", .is_external = true, .is_park = true};
     struct gs_thread *self = thread_current();
     const struct wait wait = {.kind = &parked, .deadline_ns = deadline_ns};
     if (atomic_exchange(&self->park_state, PARK_EMPTY) == PARK_NOTIFIED)
@@ -220,9 +187,7 @@ int gs_thread_park(uint64_t deadline_ns)
     int err = wait_prepare(self, &wait);
     if (err)
         return err;
-    self->is_parking = true;
     err = wait_suspend(self, &wait, publish_parked, self);
-    self->is_parking = false;
     /* An exchange, not a store: an unpark after the thread was made ready is consumed here, too,
      * and what the unparking thread wrote before must be visible. */
     gs_chaos(CHAOS_RETURN);

@@ -18,19 +18,15 @@
  *     gs_thread_wait_then        A function is called in place of the release of one lock.
  *                                gs_select, gs_run_blocking.
  *
- * They consist of three parts: wait_prepare finds that the thread must not wait, or starts its
- * timer; wait_begin stores what the thread waits for, and that it waits; the third is the switch.
- * wait_suspend is the last two, and then returns the outcome; gs_thread_park uses it. For a mobile
- * thread it calls gs_thread_suspend_mobile. */
+ * They consist of three parts: wait_prepare finds that the thread must not wait, or adds it to the
+ * deadlines of its worker; wait_begin stores what the thread waits for, and that it waits; the
+ * third is the switch. wait_suspend is the last two, and then returns the outcome; gs_thread_park
+ * uses it. For a mobile thread it calls gs_thread_suspend_mobile. */
 #ifndef GS_THREAD_WAIT_H
 #define GS_THREAD_WAIT_H
 
 #include "thread/schedule/dispatch.h"
 #include "thread/schedule/waiters.h"
-
-/* Start the thread's timer, which expires at the deadline or before; if the thread is mobile, add
- * its deadline to those of its worker. Returns 0 or -ENOMEM. */
-int gs_thread_start_timer(struct gs_thread *thread, uint64_t deadline_ns);
 
 /* Switch away from a mobile thread. When it has left its stack, it may be claimed, and
  * then(argument) is called, unless `then` is NULL. */
@@ -39,15 +35,15 @@ void gs_thread_suspend_mobile(struct gs_thread *self, void (*then)(void *), void
 /* Returns 0 if the thread has to wait, or -errno if it must not. */
 ALWAYS_INLINE int wait_prepare(struct gs_thread *self, const struct wait *wait)
 {
-    if (!wait->ignores_cancel && thread_must_cancel(self))
+    if (!wait->kind->ignores_cancel && thread_must_cancel(self))
         return -ECANCELED;
     if (!wait->deadline_ns)
         return -ETIMEDOUT;
-    /* An active timer that expires before the deadline is restarted then. Mobile threads have none:
-     * gs_deadline_start is called each time. */
-    return wait->deadline_ns >= self->timer_ns || wait->deadline_ns == GS_NEVER
+    /* A thread that is in the deadlines of its worker by an earlier one is moved when that has
+     * passed. */
+    return wait->deadline_ns >= self->deadline_ns || wait->deadline_ns == GS_NEVER
                ? 0
-               : gs_thread_start_timer(self, wait->deadline_ns);
+               : gs_deadline_start(self, wait->deadline_ns);
 }
 
 /* claim: CLAIM_LEAVING if the thread is mobile, otherwise CLAIM_WAITING. */
@@ -59,8 +55,9 @@ ALWAYS_INLINE void wait_begin_as(enum claim claim, struct worker *worker, struct
     self->wait_kind = wait->kind;
     self->wait_object = wait->object;
     self->wait_start_ns = *worker->now_ns;
-    self->deadline_ns = wait->deadline_ns;
-    self->wait_ignores_cancel = wait->ignores_cancel;
+    self->has_deadline = wait->deadline_ns != GS_NEVER;
+    if (self->has_deadline) /* the monitor may read the one before */
+        __atomic_store_n(&self->deadline_ns, wait->deadline_ns, __ATOMIC_RELAXED);
     atomic_store_explicit(&self->claim, claim, memory_order_relaxed);
     CHECKED_BLOCKED(self);
 }

@@ -1,6 +1,6 @@
 /* Queues of waiting threads, in FIFO order, guarded by the lock of the object waited at. A thread
  * that waits at one object is queued with the waiter in its control block; other waiters are on the
- * stack of the waiting thread. */
+ * stack of the waiting thread, unless it shares that. */
 #ifndef GS_THREAD_WAITERS_H
 #define GS_THREAD_WAITERS_H
 

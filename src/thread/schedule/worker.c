@@ -88,6 +88,8 @@ void gs_worker_send_to_self(struct worker *worker, struct runnable *runnable)
 /* The whole list is taken and reversed: items run in the order in which they were sent. */
 static void take_inbox(struct worker *worker)
 {
+    if (UNLIKELY(atomic_load_explicit(&worker->canceled, memory_order_relaxed) != NULL))
+        gs_cancels_enqueue(worker);
     if (LIKELY(!atomic_load_explicit(&worker->inbox, memory_order_relaxed)))
         return;
     /* Acquire: pairs with the exchange in gs_worker_send, publishing the items. */
@@ -225,7 +227,8 @@ static bool check_end(void)
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
         struct worker *other = gs_runtime.workers[i];
         gs_chaos(CHAOS_PARK);
-        if (atomic_load(&other->inbox) || atomic_load(&other->shared.count))
+        if (atomic_load(&other->inbox) || atomic_load(&other->canceled) ||
+            atomic_load(&other->shared.count))
             return true;
         spawned += count_read(&other->spawned);
         ended += count_read(&other->ended);

@@ -8,8 +8,8 @@
 #define GS_THREAD_WORKER_H
 
 #include "base/chaos.h"
-#include "base/heap.h"
 #include "base/hidden.h"
+#include "base/timer_queue.h"
 #include "thread/context/context.h"
 #include "thread/context/sanitizer.h"
 #include "thread/report/checked.h"
@@ -73,11 +73,10 @@ struct shared_queue {
     struct runnable *first, *last;
 };
 
-/* Deadlines of the mobile threads that wait on the worker. Other kernel threads may wake such a
- * thread and take it away (mobile_wait.c); they remove it from the heap under the lock. */
+/* Deadlines of threads (deadlines.c). */
 struct deadlines {
     struct gs_spin lock;
-    struct gs_heap heap;
+    struct gs_timer_queue queue;
     struct gs_timer timer; /* the worker's: expires at the first deadline, or before */
 };
 
@@ -179,20 +178,24 @@ struct worker {
     struct gs_timer trim_timer;          /* active while there are many free stacks */
     uint64_t trim_period_ns;             /* when the period of `free` began */
     struct shared_stacks *shared_stacks; /* NULL: no thread shares a stack */
+    struct runnable cancel_message;      /* to itself: deliver cancellations (cancel.c) */
+    bool is_cancel_message_queued;
+    struct deadlines own_deadlines; /* of threads that stay on this worker */
 #ifdef GS_CHECKED
     struct gs_call call; /* the last call of a thread that may wait */
     bool runs_protected; /* protected_stack.c */
 #endif
 
     _Alignas(64) _Atomic(struct runnable *) inbox; /* newest first */
+    struct gs_thread *_Atomic canceled;            /* threads whose cancellation it is to deliver */
     atomic_bool is_idle;  /* idle, and not woken yet: the kernel thread that wakes it clears this */
     atomic_bool is_stuck; /* set by the monitor */
     /* Watches that other workers have detached from their descriptors: only this worker can stop
      * them. */
     struct watch *_Atomic detached_watches, *_Atomic closed_watches;
     struct shared_queue shared;
-    struct deadlines deadlines;
-    uint64_t ended_at_resume; /* `ended` when the running thread was resumed (asan_program.c) */
+    struct deadlines deadlines; /* of mobile threads that wait on this worker, see mobile_wait.c */
+    uint64_t ended_at_resume;   /* `ended` when the running thread was resumed (asan_program.c) */
     struct observation observation; /* the monitor's */
     _Atomic(uint64_t) stuck_count;  /* how often it was stuck; written by the monitor */
 };

@@ -57,13 +57,13 @@ struct gs_thread *gs_stacks_find(const void *address)
 struct gs_thread *gs_stacks_find_overflowed(const void *address, const void *sp)
 {
     struct gs_thread *thread = find_by_slot(address);
-    if (thread && (const char *)address < thread->stack)
+    if (thread && (const char *)address < gs_stack_bottom(thread))
         return thread;
     struct worker *worker = gs_worker_or_null();
     thread = worker ? worker->current : NULL;
     if (!thread || worker->is_stack_in_use || thread->stack_class == CLASS_USER_STACK ||
         is_within(sp, worker->signal_stack, SIGNAL_STACK_SIZE))
         return NULL;
-    ptrdiff_t below = thread->stack - (const char *)sp;
+    ptrdiff_t below = gs_stack_bottom(thread) - (const char *)sp;
     return below > 0 && below <= FRAME_MAX ? thread : NULL;
 }

@@ -89,7 +89,7 @@ enum guard gs_guard_install(void *pages, size_t size)
 
 bool gs_stacks_is_canary_intact(const struct gs_thread *thread)
 {
-    void *page = thread->stack - gs_page_size;
+    void *page = gs_stack_bottom(thread) - gs_page_size;
     return *(uint64_t *)page == CANARY && *last_word(page) == CANARY;
 }
 

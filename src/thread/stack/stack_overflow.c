@@ -1,6 +1,7 @@
 /* Stack overflow: the guard below the stack was accessed, or the canary there was overwritten. It
  * is reported, and then causes the same signal as without the runtime. */
 #include "thread/report/backtrace.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/shared_stack.h"
 
 #include <errno.h>
@@ -60,9 +61,9 @@ static void print_protected(const struct gs_thread *thread, const void *context)
     const struct gs_thread *user = worker ? worker->current : NULL;
     gs_backtrace_of_interrupted(NULL, context, &backtrace);
     gs_symbols_open(false);
-    gs_report_printf(gs_report_fd(),
-                     "shared stack: thread \"%s\" waits, and its stack is used by %s \"%s\"\n",
-                     thread->name, user ? "thread" : "a kernel thread", user ? user->name : "");
+    gs_report_printf(
+        gs_report_fd(), "shared stack: thread \"%s\" waits, and its stack is used by %s \"%s\"\n",
+        thread_name(thread), user ? "thread" : "a kernel thread", user ? thread_name(user) : "");
     gs_report_backtrace(gs_report_fd(), &backtrace);
     gs_symbols_close();
 }
@@ -71,7 +72,7 @@ static void print_overflow(const struct gs_thread *thread, const struct backtrac
 {
     int fd = gs_report_fd();
     gs_report_printf(fd, "stack overflow: thread \"%s\" needs more than its %zu bytes\n",
-                     thread->name, (size_t)(thread->stack_top - thread->stack));
+                     thread_name(thread), (size_t)(thread->stack_top - gs_stack_bottom(thread)));
     if (backtrace->count)
         print_depth(fd, backtrace);
 }
@@ -137,8 +138,8 @@ static struct gs_thread *find_without_room(const siginfo_t *info, const char *sp
     struct worker *worker = gs_worker_or_null();
     struct gs_thread *thread = worker ? worker->current : NULL;
     bool is_on_stack = info->si_code == SI_KERNEL && thread && !worker->is_stack_in_use &&
-                       sp >= thread->stack && sp < thread->stack_top;
-    return is_on_stack && (size_t)(sp - thread->stack) < frame ? thread : NULL;
+                       sp >= gs_stack_bottom(thread) && sp < thread->stack_top;
+    return is_on_stack && (size_t)(sp - gs_stack_bottom(thread)) < frame ? thread : NULL;
 }
 
 static void print_without_room(const struct gs_thread *thread, const void *context)
@@ -149,7 +150,7 @@ static void print_without_room(const struct gs_thread *thread, const void *conte
     gs_report_printf(gs_report_fd(),
                      "signal without SA_ONSTACK: no room for its handler on the stack of thread "
                      "\"%s\"\n",
-                     thread->name);
+                     thread_name(thread));
     gs_report_backtrace(gs_report_fd(), &backtrace);
     gs_symbols_close();
 }

@@ -3,6 +3,7 @@
  * After a peak, free stacks would keep memory that nobody needs for long: the pages that were
  * touched, and their control blocks. A stack that is surplus for a whole period is given back; in a
  * steady state there is none, and this costs nothing. */
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/stack_class.h"
 
 #include <gossamer/sys.h>
@@ -50,8 +51,12 @@ static bool give_back(struct stack_class *class, struct gs_thread *thread)
     char *end = class->blocks ? NULL : gs_stacks_slot(class, index) + class->layout.slot_size;
     if (has_block && !class->blocks)
         end = (char *)round_down((uintptr_t)thread);
-    if (!class->blocks &&
-        gs_sys_madvise(thread->stack, (size_t)(end - thread->stack), MADV_DONTNEED)) {
+    char *bottom = class->blocks ? NULL : gs_stack_bottom(thread);
+    if (!has_block) {
+        gs_thread_extra_free(thread->extra);
+        thread->extra = NULL;
+    }
+    if (bottom && gs_sys_madvise(bottom, (size_t)(end - bottom), MADV_DONTNEED)) {
         cannot_return = true;
         return false;
     }

@@ -1,4 +1,5 @@
 #include "thread/context/valgrind.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/shared_stack.h"
 #include "thread/stack/stack_class.h"
 
@@ -28,6 +29,7 @@ static const struct {
     {(size_t)64 << 20, (size_t)64 << 10, MAX_LARGE},
 };
 size_t gs_page_size;
+size_t gs_stack_sizes[STACK_CLASSES];
 static bool has_reservation, can_be_shared;
 
 /* Bytes made writable at a time: the kernel then extends one mapping. And groups of control
@@ -154,6 +156,10 @@ static int init_addresses(void)
 
 static int init_sets(struct stack_class *class)
 {
+    const struct stack_class *stacks = class;
+    if (class == &gs_stack_classes[CLASS_SHARED])
+        stacks = &gs_stack_classes[gs_stacks_class(SHARED_STACK_SIZE)];
+    gs_stack_sizes[class - gs_stack_classes] = stacks->layout.slot_size - stacks->layout.guard_size;
     return class->max_slots ? gs_slot_set_init(&class->returned, class->max_slots) : 0;
 }
 
@@ -164,7 +170,7 @@ int gs_stacks_init(void)
     for (int c = 0; c < STACK_CLASSES && !err && !is_initialized; c++)
         err = init_sets(&gs_stack_classes[c]);
     is_initialized = !err;
-    can_be_shared = has_reservation && !GS_ASAN && !GS_TSAN && !valgrind_is_running();
+    can_be_shared = has_reservation && GS_ASAN + GS_TSAN == 0 && !valgrind_is_running();
     return err;
 }
 
@@ -203,6 +209,16 @@ char *gs_stacks_slot(const struct stack_class *class, size_t index)
     return class->each ? (char *)class->each[index] + BLOCK_SIZE -
                              gs_slot_stack_top_at(&class->layout, index)
                        : class->base + index * class->layout.slot_size;
+}
+
+NOT_FOR_TSAN char *gs_stack_bottom(const struct gs_thread *thread)
+{
+    if (thread->stack_class == CLASS_USER_STACK)
+        return thread->extra->stack;
+    if (thread->stack_class == CLASS_SHARED) /* the holder is above it (shared_stack.h) */
+        return thread->stack_top ? gs_stack_bottom((struct gs_thread *)thread->stack_top) : NULL;
+    const struct stack_class *class = &gs_stack_classes[thread->stack_class];
+    return gs_stacks_slot(class, thread->slot_index) + class->layout.guard_size;
 }
 
 /* Make `size` bytes more of an array in the reservation writable. */
@@ -260,7 +276,6 @@ static int map_slot(struct stack_class *class, char **ret_slot)
 static struct gs_thread *prepare_slot(struct stack_class *class, size_t index)
 {
     struct gs_thread *thread = stack_block(class, index);
-    thread->stack = class->blocks ? NULL : gs_stacks_slot(class, index) + class->layout.guard_size;
     thread->stack_top = class->blocks ? NULL : (char *)thread;
     thread->stack_class = (uint8_t)(class - gs_stack_classes);
     thread->slot_index = (uint32_t)index;
@@ -283,7 +298,7 @@ static int allocate_slot(struct stack_class *class, struct gs_thread **ret_threa
     struct gs_thread *thread = prepare_slot(class, class->used);
     thread->has_canary = has_canary;
     if (slot)
-        valgrind_add_stack(thread->stack, thread->stack_top);
+        valgrind_add_stack(gs_stack_bottom(thread), thread->stack_top);
     /* Release: pairs with gs_stacks_at. */
     __atomic_store_n(&class->used, class->used + 1, __ATOMIC_RELEASE);
     *ret_thread = thread;
@@ -305,6 +320,13 @@ int gs_stacks_get(struct worker *worker, int stack_class, struct gs_thread **ret
         free_list_push(&worker->free[stack_class], free_list_pop(&class->free));
     spin_unlock_always(&gs_stack_classes_lock);
     return err;
+}
+
+void gs_stacks_unget(struct gs_thread *thread)
+{
+    spin_lock_always(&gs_stack_classes_lock);
+    free_list_push(&gs_stack_classes[thread->stack_class].free, thread);
+    spin_unlock_always(&gs_stack_classes_lock);
 }
 
 void gs_stacks_release_some(struct worker *worker, int stack_class, unsigned count)
@@ -374,7 +396,7 @@ static void free_after_fork(struct stack_class *class, size_t index, const struc
         gs_thread_forget(thread);
         return;
     }
-    if (!thread->stack) /* another worker was about to return it */
+    if (!thread->stack_top) /* another worker was about to return it */
         prepare_slot(class, index);
     free_list_push(&class->free, thread);
 }

@@ -45,6 +45,12 @@ bool gs_stacks_can_be_shared(void);
 int gs_stacks_get(struct worker *worker, int stack_class, struct gs_thread **ret_thread);
 void gs_stacks_put(struct worker *worker, struct gs_thread *thread);
 
+/* No thread could be started on the stack that was got. */
+void gs_stacks_unget(struct gs_thread *thread);
+
+/* The lowest usable byte of the stack. */
+char *gs_stack_bottom(const struct gs_thread *thread);
+
 /* Other kernel threads may read it at the same time, to cancel all threads. */
 static inline bool thread_is_live(const struct gs_thread *thread)
 {

@@ -1,5 +1,7 @@
 #include "thread/sync/channel.h"
 
+#include "thread/schedule/off_stack.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -57,10 +59,10 @@ static struct gs_waiter *claim(struct gs_wait_queue *queue, int result, struct c
     claimed_add(claimed, waiter);
     if (waiter == &waiter->thread->waiter)
         return waiter;
-    /* A select: its result is stored with the case; the call is woken to find out which case it
+    /* A select: its result is stored in the case; the call is woken to find out which case it
      * was. */
     atomic_store_explicit(&waiter->thread->claim, CLAIM_WOKEN, memory_order_relaxed);
-    waiter->value = result;
+    gs_container_of(waiter, struct gs_select, waiter)->result = result;
     waiter->thread->woken_by = waiter;
     return waiter;
 }
@@ -104,12 +106,31 @@ bool gs_channel_try_receive(struct gs_channel *channel, void *ret_item, int *ret
     return has_item || channel->is_closed;
 }
 
+static const struct wait_kind sending = {.name = "send to channel", WAITS_IN(gs_channel, senders)},
+                              receiving = {.name = "receive from channel",
+                                           WAITS_IN(gs_channel, receivers)};
+
+/* Wait with a copy of the item. The lock is held. */
+static int wait_off_stack(struct gs_thread *self, struct gs_channel *channel,
+                          const struct wait_kind *kind, uint64_t deadline_ns)
+{
+    struct off_stack off = {.thread = self};
+    void *item = self->waiter.item;
+    self->waiter.item = kind == &sending ? off_stack_in(&off, item, channel->item_size)
+                                         : off_stack_out(&off, item, channel->item_size);
+    int err = off.err;
+    if (err)
+        spin_unlock(&channel->lock);
+    else
+        err = gs_thread_wait_for_object(self, channel, kind, deadline_ns);
+    off_stack_end(&off);
+    return err;
+}
+
 int gs_channel_send(struct gs_channel *channel, const void *item, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
     CHECKED_CHANNEL(channel);
-    static const struct wait_kind sending = {
-        .name = "send to channel", .has_item = true, WAITS_IN(gs_channel, senders)};
     struct gs_thread *self = thread_current();
     struct claimed claimed = {.first = NULL};
     int result;
@@ -120,6 +141,8 @@ int gs_channel_send(struct gs_channel *channel, const void *item, uint64_t deadl
         return result;
     }
     self->waiter.item = (void *)item;
+    if (UNLIKELY(self->shares_stack))
+        return wait_off_stack(self, channel, &sending, deadline_ns);
     return wait_for_object(self->worker, channel, &sending, deadline_ns);
 }
 
@@ -127,8 +150,6 @@ int gs_channel_receive(struct gs_channel *channel, void *ret_item, uint64_t dead
 {
     CHECKED_WAIT(deadline_ns);
     CHECKED_CHANNEL(channel);
-    static const struct wait_kind receiving = {
-        .name = "receive from channel", .has_item = true, WAITS_IN(gs_channel, receivers)};
     struct gs_thread *self = thread_current();
     struct claimed claimed = {.first = NULL};
     int result;
@@ -139,6 +160,8 @@ int gs_channel_receive(struct gs_channel *channel, void *ret_item, uint64_t dead
         return result;
     }
     self->waiter.item = ret_item;
+    if (UNLIKELY(self->shares_stack))
+        return wait_off_stack(self, channel, &receiving, deadline_ns);
     return wait_for_object(self->worker, channel, &receiving, deadline_ns);
 }
 

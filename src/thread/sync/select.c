@@ -7,6 +7,7 @@
  * arrives after the claim finds no waiter that can be claimed, and what has become ready elsewhere
  * after the item has decided stays where it is (docs/design/schedules.md). */
 #include "thread/sync/select.h"
+#include "thread/schedule/off_stack.h"
 #include "thread/sync/channel.h"
 
 struct case_set {
@@ -128,24 +129,38 @@ static int suspend(struct case_set *set, struct gs_thread *self, const struct wa
     return err;
 }
 
-/* Queue a waiter at every channel and wait; all channels are locked. Returns the index of the case
- * that was done, -EAGAIN (a notification has arrived), or another error. */
-static int wait_for_any(struct case_set *set, struct gs_thread *self, uint64_t deadline_ns)
+static void init_waiters(const struct case_set *set, struct gs_thread *self, struct off_stack *off)
 {
-    static const struct wait_kind selecting = {.name = "select"},
-                                  selecting_events = {.name = "select", .is_external = true};
-    bool is_external = set->events && set->events->is_external;
-    const struct wait wait = {is_external ? &selecting_events : &selecting, set->cases, deadline_ns,
-                              false};
-    self->woken_by = NULL;
     for (unsigned i = 0; i < set->count; i++) {
         struct gs_select *each = &set->cases[i];
         if (!each->channel)
             continue;
-        each->waiter = (struct gs_waiter){.thread = self,
-                                          .item = each->send ? (void *)each->send : each->receive};
-        waiters_append(queue_of(each), &each->waiter);
+        const void *item = each->send ? each->send : each->receive;
+        each->waiter = (struct gs_waiter){
+            .thread = self, .item = off_stack_in(off, item, each->channel->item_size)};
     }
+}
+
+/* The waiter of the case was claimed. */
+static void end_case(struct gs_select *done)
+{
+    if (UNLIKELY(done->waiter.item != done->receive) && !done->send && !done->result)
+        memcpy(done->receive, done->waiter.item, done->channel->item_size);
+}
+
+/* Queue the waiters at the channels and wait; all channels are locked. Returns the index of the
+ * case that was done, -EAGAIN (a notification has arrived), or another error. */
+static int wait_in_queues(struct case_set *set, struct gs_thread *self, uint64_t deadline_ns)
+{
+    static const struct wait_kind selecting = {.name = "select"},
+                                  selecting_events = {.name = "select", .is_external = true};
+    bool is_external = set->events && set->events->is_external;
+    const struct wait wait = {is_external ? &selecting_events : &selecting, set->cases,
+                              deadline_ns};
+    self->woken_by = NULL;
+    for (unsigned i = 0; i < set->count; i++)
+        if (set->cases[i].channel)
+            waiters_append(queue_of(&set->cases[i]), &set->cases[i].waiter);
     int err = suspend(set, self, &wait);
     lock_all(set);
     for (unsigned i = 0; i < set->count; i++)
@@ -157,8 +172,25 @@ static int wait_for_any(struct case_set *set, struct gs_thread *self, uint64_t d
     if (!self->woken_by)
         return -EAGAIN;
     struct gs_select *done = gs_container_of(self->woken_by, struct gs_select, waiter);
-    done->result = (int)done->waiter.value;
+    end_case(done);
     return (int)(done - set->cases);
+}
+
+/* Wait with copies of the cases and items, if need be. Returns as wait_in_queues. */
+static int wait_for_any(struct case_set *set, struct gs_thread *self, uint64_t deadline_ns)
+{
+    struct off_stack off = {.thread = self};
+    struct gs_select *cases = set->cases;
+    set->cases = off_stack_out(&off, cases, set->count * sizeof *cases);
+    init_waiters(set, self, &off);
+    int index = off.err;
+    if (index)
+        unlock_all(set);
+    else
+        index = wait_in_queues(set, self, deadline_ns);
+    off_stack_end(&off);
+    set->cases = cases;
+    return index;
 }
 
 /* ---- With cases that are no channels ---- */
@@ -195,9 +227,9 @@ static int wait_with_events(struct case_set *set, struct gs_thread *self, uint64
     return index;
 }
 
-static int select_with_events(struct case_set *set, struct gs_thread *self, uint64_t deadline_ns)
+static int select_by(struct select_events *events, struct case_set *set, struct gs_thread *self,
+                     uint64_t deadline_ns)
 {
-    struct select_events events = {.cases = set->cases, .count = set->first};
     int index;
     gs_select_begin_events(set->cases, set->first);
     do {
@@ -207,16 +239,28 @@ static int select_with_events(struct case_set *set, struct gs_thread *self, uint
         unlock_all(set);
         if (!deadline_ns)
             return thread_must_cancel(self) ? -ECANCELED : -ETIMEDOUT;
-        index = gs_select_open_events(&events, self);
+        index = gs_select_open_events(events, self);
     } while (index == -EAGAIN);
     if (index)
         return index;
-    set->events = &events;
+    set->events = events;
     do
         index = wait_with_events(set, self, deadline_ns);
     while (index == -EAGAIN);
-    gs_select_close_events(&events);
+    gs_select_close_events(events);
     set->events = NULL;
+    return index;
+}
+
+static int select_with_events(struct case_set *set, struct gs_thread *self, uint64_t deadline_ns)
+{
+    struct off_stack off = {.thread = self};
+    struct select_events local = {.count = set->first};
+    struct select_events *events = off_stack_in(&off, &local, sizeof local);
+    set->cases = off_stack_out(&off, set->cases, set->count * sizeof *set->cases);
+    events->cases = set->cases;
+    int index = off.err ? off.err : select_by(events, set, self, deadline_ns);
+    off_stack_end(&off);
     return index;
 }
 

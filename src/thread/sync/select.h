@@ -6,6 +6,7 @@
 #define GS_THREAD_SELECT_H
 
 #include "thread/io/poll.h"
+#include "thread/schedule/thread_extra.h"
 
 #include <gossamer/sync.h>
 
@@ -42,8 +43,8 @@ void gs_select_close_events(struct select_events *events);
 int gs_select_enqueue_events(struct select_events *events);
 void gs_select_dequeue_events(struct select_events *events);
 
-/* Called under the lock of a thread that has ended: claim the threads that wait for its end in
- * gs_select. */
-void gs_select_claim_watchers(struct gs_thread *ended, struct claimed *claimed);
+/* Called under the lock of a thread that has ended, with its extra: claim the threads that wait for
+ * its end in gs_select. */
+void gs_select_claim_watchers(struct thread_extra *ended, struct claimed *claimed);
 
 #endif

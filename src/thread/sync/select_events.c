@@ -1,5 +1,6 @@
 /* Descriptors, signals, children and threads as cases of gs_select. */
 #include "thread/io/descriptors.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/schedule/waiters.h"
 #include "thread/sync/select.h"
 
@@ -146,9 +147,9 @@ int gs_select_open_events(struct select_events *events, struct gs_thread *self)
     waiters->notification.thread = self;
     for (unsigned i = 0; i < events->count; i++) {
         const struct gs_select *each = select_sorted(events->cases, i);
-        if (each->thread)
+        if (each->thread && gs_thread_get_extra(each->thread))
             continue;
-        int fd = open_event(each);
+        int fd = each->thread ? -ENOMEM : open_event(each);
         if (fd < 0) {
             gs_select_close_events(events);
             return fd;
@@ -185,7 +186,7 @@ static void watch(struct gs_select *each, struct notification *notification)
     each->waiter = (struct gs_waiter){.item = notification};
     spin_lock(&thread->lock);
     if (!thread->is_done)
-        waiters_append(&thread->watchers, &each->waiter);
+        waiters_append(&thread_extra(thread)->watchers, &each->waiter);
     spin_unlock(&thread->lock);
 }
 
@@ -196,7 +197,7 @@ static void unwatch(struct gs_select *each)
     struct gs_thread *thread = each->thread;
     spin_lock(&thread->lock);
     if (waiter_is_queued(&each->waiter))
-        waiters_remove(&thread->watchers, &each->waiter);
+        waiters_remove(&thread_extra(thread)->watchers, &each->waiter);
     spin_unlock(&thread->lock);
 }
 
@@ -221,7 +222,7 @@ void gs_select_dequeue_events(struct select_events *events)
     gs_poll_dequeue(&events->waiters);
 }
 
-void gs_select_claim_watchers(struct gs_thread *ended, struct claimed *claimed)
+void gs_select_claim_watchers(struct thread_extra *ended, struct claimed *claimed)
 {
     while (ended->watchers.first) {
         struct gs_waiter *waiter = waiters_pop(&ended->watchers);

@@ -1,5 +1,5 @@
-/* The calls that wait: what they work on, how each is made, and how its wait ends. Each is made
- * with arguments that are not on the stack of the thread. */
+/* The calls that wait: what they work on, how each is made, and how its wait ends. What a call gets
+ * the address of is on the stack of the thread, unless the test itself lets others use it. */
 #ifndef GS_TESTS_THREAD_CHECKED_PRIVATE_CALLS_H
 #define GS_TESTS_THREAD_CHECKED_PRIVATE_CALLS_H
 
@@ -21,13 +21,10 @@
 /* What the calls work on: a socket without bytes and one without room, both with a peer. */
 static int empty[2], full[2];
 static int ends[2], regular, opened, listener, crowded, crowd[4];
-static char fifo[64], port[32], bytes[1 << 16];
-static off_t offset;
+static int plain[2], plain_listener; /* in blocking mode */
+static char fifo[64], port[32], plain_port[32], crowded_port[32], bytes[1 << 16];
 static struct sockaddr_in crowded_address;
-static struct iovec parts[1] = {{bytes, 1}};
-static struct msghdr message = {.msg_iov = parts, .msg_iovlen = 1};
 static struct gs_thread *waiter, *other;
-static struct gs_poll polls[1];
 static struct gs_interrupt interrupt;
 static struct gs_mutex mutex;
 static struct gs_cond cond;
@@ -36,12 +33,10 @@ static struct gs_semaphore semaphore;
 static struct gs_once once;
 static struct gs_barrier barrier = {.threads = 2};
 static struct gs_wait_group group;
-static struct gs_channel *channel;
-static struct gs_select cases[1];
+static struct gs_channel *channel, *second_channel;
 static struct gs_scope scope = {.max_threads = 1};
-static struct gs_reader reader;
-static struct gs_writer writer;
 static atomic_bool may_end;
+static atomic_long refusal; /* of reads and writes by workers that are not to wait */
 
 /* ---- How the waits end: by the main thread, or another one ---- */
 
@@ -54,6 +49,21 @@ static void make_room(void)
 {
     while (gs_sys_read(full[1], bytes, sizeof bytes) > 0)
         ;
+}
+
+static void feed_plain(void)
+{
+    MUST_EQ(gs_sys_write(plain[1], "x\n", 2), 2);
+}
+
+static void refuse(void)
+{
+    atomic_store(&refusal, -EAGAIN);
+}
+
+static void refuse_flag(void)
+{
+    atomic_store(&refusal, -EOPNOTSUPP);
 }
 
 static void cancel(void)
@@ -131,6 +141,11 @@ static void connect_and_close(void)
     gs_close(gs_dial(port, GS_NEVER));
 }
 
+static void connect_to_plain(void)
+{
+    gs_close(gs_dial(plain_port, GS_NEVER));
+}
+
 static void interrupt_poll(void)
 {
     gs_interrupt(&interrupt);
@@ -167,10 +182,17 @@ static void send_item(void)
     MUST_EQ(gs_channel_send(channel, &item, GS_NEVER), 0);
 }
 
+static void send_second_item(void)
+{
+    int item = 7;
+    MUST_EQ(gs_channel_send(second_channel, &item, GS_NEVER), 0);
+}
+
 static void receive_item(void)
 {
     int item;
     MUST_EQ(gs_channel_receive(channel, &item, GS_NEVER), 0);
+    MUST_EQ(item, 7);
 }
 
 static void unpark(void)
@@ -222,31 +244,142 @@ static void block(void *unused)
 
 static long poll_one(struct gs_interrupt *by)
 {
-    polls[0] = (struct gs_poll){.fd = empty[0], .events = GS_READ};
+    struct gs_poll polls[] = {{.fd = empty[0], .events = GS_READ}};
     return by ? gs_poll_interruptible(polls, 1, GS_NEVER, by) : gs_poll(polls, 1, GS_NEVER);
 }
 
-static long select_one(void)
+static long poll_many(void)
 {
-    cases[0] = (struct gs_select){.channel = channel, .receive = bytes};
-    return gs_select(cases, 1, GS_NEVER);
+    struct gs_poll polls[6];
+    for (int i = 0; i < 6; i++)
+        polls[i] = (struct gs_poll){.fd = empty[0], .events = GS_READ};
+    return gs_poll(polls, 6, GS_NEVER);
+}
+
+static long send_seven(void)
+{
+    int item = 7;
+    return gs_channel_send(channel, &item, GS_NEVER);
+}
+
+static long receive_seven(void)
+{
+    int item = 0;
+    long err = gs_channel_receive(channel, &item, GS_NEVER);
+    return err ? err : item - 7;
+}
+
+/* Two cases have the same destination. */
+static long select_item(void)
+{
+    int item = 0;
+    struct gs_select cases[] = {{.channel = channel, .receive = &item},
+                                {.channel = second_channel, .receive = &item}};
+    long done = gs_select(cases, 2, GS_NEVER);
+    return done < 0 || item == 7 ? done : -EPROTO;
+}
+
+static long select_to_send(void)
+{
+    int item = 7, received;
+    struct gs_select cases[] = {{.channel = second_channel, .receive = &received},
+                                {.channel = channel, .send = &item}};
+    return gs_select(cases, 2, GS_NEVER);
+}
+
+static long select_event(void)
+{
+    int item = 0;
+    struct gs_select cases[] = {{.channel = channel, .receive = &item},
+                                {.fd = empty[0], .events = GS_READ},
+                                {.thread = other}};
+    long done = gs_select(cases, 3, GS_NEVER);
+    return done || item == 7 ? done : -EPROTO;
+}
+
+static long select_one_of_many(void)
+{
+    struct gs_select cases[6];
+    for (int i = 0; i < 6; i++)
+        cases[i] = (struct gs_select){.fd = empty[0], .events = GS_READ};
+    long done = gs_select(cases, 6, GS_NEVER);
+    return done < 0 ? done : 0;
+}
+
+static long close_opened(int fd)
+{
+    return fd < 0 ? fd : gs_close(fd);
 }
 
 static long open_for_writing(void)
 {
-    static const struct open_how how = {.flags = O_WRONLY | O_CLOEXEC};
-    return gs_close(gs_open(AT_FDCWD, fifo, &how, GS_NEVER));
+    struct open_how how = {.flags = O_WRONLY | O_CLOEXEC};
+    char path[sizeof fifo];
+    memcpy(path, fifo, sizeof path);
+    return close_opened(gs_open(AT_FDCWD, path, &how, GS_NEVER));
 }
 
 static long stat_fifo(void)
 {
-    static struct stat status;
-    return gs_stat(AT_FDCWD, fifo, &status, GS_NEVER);
+    struct stat status = {.st_mode = 0};
+    char path[sizeof fifo];
+    memcpy(path, fifo, sizeof path);
+    long err = gs_stat(AT_FDCWD, path, &status, GS_NEVER);
+    return err ? err : !S_ISFIFO(status.st_mode);
+}
+
+/* The first byte of the file is x. */
+static long read_file(void)
+{
+    char byte[2] = "";
+    struct iovec parts[] = {{byte, 0}, {byte, 1}};
+    ssize_t n = gs_pread(regular, byte, 1, 0, GS_NEVER);
+    if (n != 1 || byte[0] != 'x')
+        return n < 0 ? n : -EPROTO;
+    MUST_EQ(lseek(regular, 0, SEEK_SET), 0);
+    byte[0] = 0;
+    n = gs_readv(regular, parts, 2, GS_NEVER);
+    return n == 1 && byte[0] != 'x' ? -EPROTO : n;
+}
+
+static long write_file(void)
+{
+    char byte[] = "x";
+    return gs_pwrite(regular, byte, 1, 0, GS_NEVER);
+}
+
+static long read_plain(void)
+{
+    char byte[2] = "";
+    ssize_t n = gs_read(plain[0], byte, 1, GS_NEVER);
+    return n == 1 && byte[0] != 'x' ? -EPROTO : n;
+}
+
+static long write_plain(void)
+{
+    char byte[] = "x";
+    return gs_write(plain[0], byte, 1, GS_NEVER);
+}
+
+static long send_file_to(int fd)
+{
+    off_t offset = 0;
+    ssize_t n = gs_sendfile(fd, regular, &offset, 1, GS_NEVER);
+    return n == 1 && offset != 1 ? -EPROTO : n;
+}
+
+static long accept_from(int fd)
+{
+    struct sockaddr_in address = {.sin_family = AF_UNSPEC};
+    socklen_t length = sizeof address;
+    int accepted = gs_accept(fd, (struct sockaddr *)&address, &length, 0, GS_NEVER);
+    bool is_known = address.sin_family == AF_INET && length == sizeof address;
+    return accepted >= 0 && !is_known ? -EPROTO : close_opened(accepted);
 }
 
 static long wait_for_child(void)
 {
-    static int status;
+    int status;
     pid_t pid = fork();
     if (!pid) {
         usleep(20000);
@@ -257,7 +390,7 @@ static long wait_for_child(void)
 
 static long wait_for_signals(void)
 {
-    static sigset_t one;
+    sigset_t one;
     sigemptyset(&one);
     sigaddset(&one, SIGUSR2);
     return gs_wait_signals(&one, GS_NEVER);
@@ -265,23 +398,27 @@ static long wait_for_signals(void)
 
 static long resolve(void)
 {
-    static struct addrinfo *found;
-    long err = gs_resolve("127.0.0.1", "80", NULL, GS_NEVER, &found);
-    freeaddrinfo(found);
+    char node[] = "127.0.0.1", service[] = "80";
+    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST}, *found;
+    long err = gs_resolve(node, service, &hints, GS_NEVER, &found);
+    if (!err)
+        freeaddrinfo(found);
     return err;
 }
 
-static long dial_and_close(void)
+/* The queue of the listener is full: nobody answers. */
+static long dial_crowded(void)
 {
-    return gs_close(gs_dial(port, GS_NEVER));
+    char address[sizeof crowded_port];
+    memcpy(address, crowded_port, sizeof address);
+    return close_opened(gs_dial(address, GS_NEVER));
 }
 
-/* The queue of the listener is full: nobody answers. */
-static long connect_to_crowded(void)
+static long connect_to_crowded(int flags)
 {
-    int fd = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    long err =
-        gs_connect(fd, (struct sockaddr *)&crowded_address, sizeof crowded_address, GS_NEVER);
+    struct sockaddr_in address = crowded_address;
+    int fd = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
+    long err = gs_connect(fd, (struct sockaddr *)&address, sizeof address, GS_NEVER);
     gs_close(fd);
     return err;
 }
@@ -318,78 +455,101 @@ static long wait_for_members(void)
     return gs_scope_wait(&scope, GS_NEVER);
 }
 
+static long join_other(void)
+{
+    void *result;
+    return gs_thread_join(other, GS_NEVER, &result);
+}
+
 static long read_by(ssize_t (*read)(struct gs_reader *))
 {
-    MUST_EQ(gs_reader_init(&reader, empty[0], NULL, 100), 0);
+    char buffer[100];
+    struct gs_reader reader;
+    MUST_EQ(gs_reader_init(&reader, empty[0], buffer, sizeof buffer), 0);
     long n = read(&reader);
     gs_reader_done(&reader);
     return n;
 }
 
-static char *line;
-static const void *peeked;
-
 static ssize_t read_line(struct gs_reader *from)
 {
+    char *line;
     return gs_reader_read_line(from, 100, GS_NEVER, &line);
 }
 
 static ssize_t read_full(struct gs_reader *from)
 {
-    return gs_reader_read_full(from, bytes, 2, GS_NEVER);
+    char local[2];
+    return gs_reader_read_full(from, local, 2, GS_NEVER);
 }
 
 static ssize_t read_some(struct gs_reader *from)
 {
-    return gs_reader_read_some(from, bytes, 2, GS_NEVER);
+    char local[2];
+    return gs_reader_read_some(from, local, 2, GS_NEVER);
 }
 
 static ssize_t peek(struct gs_reader *from)
 {
+    const void *peeked;
     return gs_reader_peek(from, 2, GS_NEVER, &peeked);
 }
 
-/* Its buffer has 100 bytes. */
 static long write_by(int which)
 {
-    MUST_EQ(gs_writer_init(&writer, full[0], NULL, 100), 0);
-    long n = which == 0   ? gs_writer_write(&writer, bytes, 1000, GS_NEVER)
+    char local[1000] = "", buffer[100];
+    struct gs_writer writer;
+    MUST_EQ(gs_writer_init(&writer, full[0], buffer, sizeof buffer), 0);
+    long n = which == 0   ? gs_writer_write(&writer, local, sizeof local, GS_NEVER)
              : which == 1 ? gs_writer_printf(&writer, GS_NEVER, "%300d", 1)
-                          : gs_writer_write(&writer, bytes, 10, GS_NEVER);
+                          : gs_writer_write(&writer, local, 10, GS_NEVER);
     if (!n)
         n = gs_writer_flush(&writer, GS_NEVER);
     gs_writer_done(&writer);
     return n;
 }
 
+/* With a byte on the stack. */
 #define CALL(name_, expression_)                                                                   \
     static long call_##name_(void)                                                                 \
     {                                                                                              \
+        char byte[] = "x";                                                                         \
+        struct iovec part = {byte, 1};                                                             \
+        struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1};                               \
+        (void)message;                                                                             \
         return (long)(expression_);                                                                \
     }
 
 CALL(wait_readable, gs_wait_readable(empty[0], GS_NEVER))
 CALL(wait_writable, gs_wait_writable(full[0], GS_NEVER))
 CALL(poll, poll_one(NULL))
+CALL(poll_many, poll_many())
 CALL(poll_interruptible, poll_one(&interrupt))
-CALL(recv, gs_recv(empty[0], bytes, 1, 0, GS_NEVER))
-CALL(send, gs_send(full[0], bytes, 1, 0, GS_NEVER))
+CALL(recv, gs_recv(empty[0], byte, 1, 0, GS_NEVER))
+CALL(send, gs_send(full[0], byte, 1, 0, GS_NEVER))
 CALL(recv_with, gs_recv_with(empty[0], ignore_bytes, NULL, GS_NEVER))
-CALL(send_all, gs_send_all(full[0], bytes, 1, GS_NEVER))
+CALL(send_all, gs_send_all(full[0], byte, 1, GS_NEVER))
 CALL(recvmsg, gs_recvmsg(empty[0], &message, 0, GS_NEVER))
 CALL(sendmsg, gs_sendmsg(full[0], &message, 0, GS_NEVER))
-CALL(recvfrom, gs_recvfrom(empty[0], bytes, 1, 0, NULL, NULL, GS_NEVER))
-CALL(sendto, gs_sendto(full[0], bytes, 1, 0, NULL, 0, GS_NEVER))
-CALL(accept, gs_close(gs_accept(listener, NULL, NULL, 0, GS_NEVER)))
-CALL(connect, connect_to_crowded())
-CALL(read, gs_read(empty[0], bytes, 1, GS_NEVER))
-CALL(readv, gs_readv(empty[0], parts, 1, GS_NEVER))
-CALL(write, gs_write(full[0], bytes, 1, GS_NEVER))
-CALL(writev, gs_writev(full[0], parts, 1, GS_NEVER))
+CALL(recvfrom, gs_recvfrom(empty[0], byte, 1, 0, NULL, NULL, GS_NEVER))
+CALL(sendto, gs_sendto(full[0], byte, 1, 0, NULL, 0, GS_NEVER))
+CALL(accept, accept_from(listener))
+CALL(accept_blocking, accept_from(plain_listener))
+CALL(connect, connect_to_crowded(SOCK_NONBLOCK))
+CALL(connect_blocking, connect_to_crowded(0))
+CALL(read_blocking, read_plain())
+CALL(write_blocking, write_plain())
+CALL(read, gs_read(empty[0], byte, 1, GS_NEVER))
+CALL(readv, gs_readv(empty[0], &part, 1, GS_NEVER))
+CALL(write, gs_write(full[0], byte, 1, GS_NEVER))
+CALL(writev, gs_writev(full[0], &part, 1, GS_NEVER))
 CALL(splice, gs_splice(empty[0], ends[1], 1, 0, GS_NEVER))
-CALL(sendfile, gs_sendfile(full[0], regular, &offset, 1, GS_NEVER))
-CALL(pread, gs_pread(regular, bytes, 1, 0, GS_NEVER))
-CALL(pwrite, gs_pwrite(regular, bytes, 1, 0, GS_NEVER))
+CALL(splice_blocking, gs_splice(plain[0], ends[1], 1, 0, GS_NEVER))
+CALL(sendfile, send_file_to(full[0]))
+CALL(sendfile_uncached, send_file_to(empty[0]))
+CALL(sendfile_blocking, send_file_to(plain[0]))
+CALL(pread, read_file())
+CALL(pwrite, write_file())
 CALL(fsync, gs_fsync(regular, GS_NEVER))
 CALL(open, open_for_writing())
 CALL(stat, stat_fifo())
@@ -398,7 +558,7 @@ CALL(run_blocking, gs_run_blocking(block, NULL, GS_NEVER))
 CALL(wait_child, wait_for_child())
 CALL(wait_signal, gs_wait_signal(SIGUSR1, GS_NEVER))
 CALL(wait_signals, wait_for_signals())
-CALL(dial, dial_and_close())
+CALL(dial, dial_crowded())
 CALL(mutex_lock, lock_mutex())
 CALL(cond_wait, gs_cond_wait(&cond, NULL, GS_NEVER))
 CALL(rwlock_rdlock, lock_rwlock(false))
@@ -407,12 +567,15 @@ CALL(semaphore_wait, gs_semaphore_wait(&semaphore, GS_NEVER))
 CALL(once, (gs_once(&once, wait_in_once, NULL), 0))
 CALL(barrier_wait, gs_barrier_wait(&barrier, GS_NEVER))
 CALL(wait_group_wait, gs_wait_group_wait(&group, GS_NEVER))
-CALL(channel_send, gs_channel_send(channel, bytes, GS_NEVER))
-CALL(channel_receive, gs_channel_receive(channel, bytes, GS_NEVER))
-CALL(select, select_one())
+CALL(channel_send, send_seven())
+CALL(channel_receive, receive_seven())
+CALL(select, select_item())
+CALL(select_to_send, select_to_send())
+CALL(select_event, select_event())
+CALL(select_one_of_many, select_one_of_many())
 CALL(scope_spawn, spawn_member())
 CALL(scope_wait, wait_for_members())
-CALL(thread_join, gs_thread_join(other, GS_NEVER, NULL))
+CALL(thread_join, join_other())
 CALL(thread_sleep, gs_thread_sleep(after(20 * GS_MILLISECOND)))
 CALL(thread_park, gs_thread_park(GS_NEVER))
 CALL(reader_read_line, read_by(read_line))

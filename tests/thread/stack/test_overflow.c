@@ -1,5 +1,5 @@
 #include "tests/thread/stack/overflow.h"
-#include "thread/schedule/thread.h"
+#include "thread/stack/stacks.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -87,7 +87,8 @@ static size_t beyond; /* bytes by which the frame is larger than the stack */
 NOT_FOR_ASAN static void *use_large_frame(void *unused)
 {
     const struct gs_thread *self = gs_thread_self();
-    volatile char *bytes = __builtin_alloca((size_t)(self->stack_top - self->stack) + beyond);
+    volatile char *bytes =
+        __builtin_alloca((size_t)(self->stack_top - gs_stack_bottom(self)) + beyond);
     bytes[0] = 1;
     return bytes[0] ? unused : NULL;
 }
@@ -163,13 +164,13 @@ NOT_FOR_ASAN __attribute__((noinline)) static int dig(const char *bottom)
 
 static void *dig_and_end(void *unused)
 {
-    MUST(dig(gs_thread_self()->stack));
+    MUST(dig(gs_stack_bottom(gs_thread_self())));
     return unused;
 }
 
 static void *dig_and_yield(void *unused)
 {
-    MUST(dig(gs_thread_self()->stack));
+    MUST(dig(gs_stack_bottom(gs_thread_self())));
     for (;;)
         gs_thread_yield();
     return unused;

@@ -1,6 +1,6 @@
 /* Signals that arrive while threads run whose stacks have no room for a handler. */
 #include "tests/thread/stack/overflow.h"
-#include "thread/schedule/thread.h"
+#include "thread/stack/stacks.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -25,7 +25,7 @@ __attribute__((noinline)) static void fill_stack(void (*fn)(void), volatile char
 {
     volatile char bytes[256];
     bytes[0] = above ? *above : 0;
-    if (GS_ASAN || GS_TSAN || (const char *)&bytes[0] - thread_current()->stack < ROOM)
+    if (GS_ASAN || GS_TSAN || (const char *)&bytes[0] - gs_stack_bottom(thread_current()) < ROOM)
         fn();
     else
         fill_stack(fn, bytes);
