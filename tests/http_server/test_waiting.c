@@ -218,9 +218,43 @@ TEST(half_a_head_is_waited_for_until_the_time_for_draining_is_over)
                drain_half_a_head);
 }
 
+static struct gs_semaphore may_greet;
+
+static void greet_and_go_on(struct gs_http_exchange *exchange, void *unused)
+{
+    greet(exchange, unused);
+    MUST_EQ(gs_semaphore_wait(&may_greet, GS_NEVER), 0);
+}
+
+/* The keepers have ended the idle connection, and so have seen that the server drains. */
+static void *drain_while_served(void *unused)
+{
+    static struct heard heard;
+    start_server();
+    int served = connect_client(), idle = connect_client();
+    say(served, GET);
+    heard.n = 0;
+    MUST_EQ(hear(served, &heard, "hello"), 0);
+    gs_thread_cancel(server_thread);
+    MUST_EQ(hear(idle, &heard, NULL), 0);
+    gs_semaphore_post(&may_greet);
+    heard.n = 0;
+    MUST_EQ(hear(served, &heard, NULL), 0);
+    gs_close(served);
+    gs_close(idle);
+    MUST_EQ((intptr_t)join(server_thread), 0);
+    gs_close(server_listener);
+    return unused;
+}
+
+TEST(a_connection_that_begins_to_wait_when_the_server_has_drained_is_closed)
+{
+    serve_with(&(struct gs_http_server){.handler = greet_and_go_on, .drain_timeout_ns = GS_NEVER},
+               drain_while_served);
+}
+
 /* ---- No memory for a thread ---- */
 
-static struct gs_semaphore may_greet;
 static atomic_uint entered;
 
 static void greet_later(struct gs_http_exchange *exchange, void *unused)
