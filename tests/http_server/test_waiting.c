@@ -268,9 +268,9 @@ static void greet_later(struct gs_http_exchange *exchange, void *unused)
     greet(exchange, unused);
 }
 
-static void let_greet(void)
+static void let_greet(unsigned n)
 {
-    for (int i = 0; i < CLIENTS; i++)
+    for (unsigned i = 0; i < n; i++)
         gs_semaphore_post(&may_greet);
 }
 
@@ -293,7 +293,7 @@ static void *want_threads(void *unused)
     int fds[CLIENTS];
     unsigned answered = 0;
     start_server();
-    let_greet();
+    let_greet(CLIENTS);
     connect_all(fds);
     atomic_store(&entered, 0);
     atomic_store(&refusals, 0);
@@ -303,16 +303,17 @@ static void *want_threads(void *unused)
     while (atomic_load(&refusals) + atomic_load(&entered) < CLIENTS)
         gs_thread_end_turn();
     atomic_store(&are_refused, false);
-    let_greet();
+    let_greet(CLIENTS);
     for (int i = 0; i < CLIENTS; i++) {
         hear_or_not(fds[i], &heard);
         answered += heard.n > 0;
     }
     MUST_EQ(answered, atomic_load(&entered));
-    MUST_EQ(answered + atomic_load(&refusals), CLIENTS);
-    MUST(atomic_load(&refusals));
+    MUST(answered < CLIENTS);
+    while (!gs_semaphore_wait(&may_greet, 0))
+        ;
     close_all(fds);
-    let_greet();
+    let_greet(CLIENTS);
     connect_all(fds); /* no place was lost */
     close_all(fds);
     stop_server();
@@ -335,7 +336,7 @@ static void *wait_for_each_other(void *unused)
 {
     int fds[CLIENTS];
     start_server();
-    let_greet();
+    let_greet(CLIENTS);
     connect_all(fds);
     while (!gs_semaphore_wait(&may_greet, 0))
         ;
