@@ -13,6 +13,7 @@
 #include "thread/io/files.h"
 #include "thread/report/backtrace.h"
 #include "thread/schedule/off_stack.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/shared_stack.h"
 
 #include <errno.h>

@@ -1,6 +1,7 @@
 #include "thread/context/valgrind.h"
 #include "thread/report/report.h"
 #include "thread/schedule/scope.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/schedule/wait.h"
 #include "thread/stack/shared_stack.h"
 #include "thread/stack/stack_class.h"
