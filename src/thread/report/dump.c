@@ -46,9 +46,10 @@ NOT_FOR_TSAN static bool has_context(const struct gs_thread *thread)
 /* The thread may end meanwhile, and its control block be reused. */
 NOT_FOR_TSAN static void copy_name(char *to, const volatile char *from)
 {
-    for (int i = 0; i < NAME_SIZE - 1; i++)
+    int i = 0;
+    for (; i < NAME_SIZE - 1 && from[i]; i++)
         to[i] = from[i];
-    to[NAME_SIZE - 1] = 0;
+    to[i] = 0;
 }
 
 /* ---- Threads that run, which are as many as workers ---- */
