@@ -82,7 +82,7 @@ bare: build/bare.stamp ## run the commands of the README in a root in which noth
 check: build/check.stamp ## check format, lint, layers, sizes, words, prose, reference, stack; CHANGED=1: only changes against main
 	@tools/check $${CHANGED:+--changed}
 
-nightly: build/test.stamp build/check.stamp ## run all tests that take hours, before a release: runs/nightly/REPORT.md (SCALE, STEPS)
+nightly: build/test.stamp build/check.stamp build/nightly.stamp ## run all tests that take hours, before a release: runs/nightly/REPORT.md (SCALE, STEPS)
 	@tools/nightly $${SCALE:+--scale $$SCALE} $$STEPS
 
 peers: ## download the servers to compare with into ./peers, installing nothing

@@ -90,12 +90,20 @@ static const struct addrinfo *wait_for_attempt(struct attempts *attempts)
     return NULL;
 }
 
-/* A name such as localhost often has two addresses, while the server listens on one of them.
- * Returns the one that is the first to accept a connection, or the first if none does in time. */
-static const struct addrinfo *choose_address(const struct addrinfo *infos, uint64_t timeout_ns)
+/* No run takes longer to begin than a response may take. */
+static uint64_t choice_limit_ns(const struct load_settings *settings)
 {
-    uint64_t now_ns = gs_clock_now(),
-             limit_ns = timeout_ns < max_choice_ns ? timeout_ns : max_choice_ns;
+    uint64_t limit_ns = settings->timeout_ns < max_choice_ns ? settings->timeout_ns : max_choice_ns;
+    bool is_shorter = settings->give_up_ns && settings->give_up_ns < limit_ns;
+    return is_shorter ? settings->give_up_ns : limit_ns;
+}
+
+/* A name such as localhost often has two addresses, while the server listens on one of them.
+ * Returns the one that is the first to accept a connection. If none does in time, the first that
+ * may still do so is preferred to those that have refused. */
+static const struct addrinfo *choose_address(const struct addrinfo *infos, uint64_t limit_ns)
+{
+    uint64_t now_ns = gs_clock_now();
     struct attempts attempts = {.next = infos, .deadline_ns = gs_clock_after(now_ns, limit_ns)};
     const struct addrinfo *chosen = infos->ai_next ? NULL : infos;
     while (!chosen && (attempts.next || attempts.pending) && now_ns < attempts.deadline_ns) {
@@ -104,8 +112,11 @@ static const struct addrinfo *choose_address(const struct addrinfo *infos, uint6
         now_ns = gs_clock_now();
     }
     for (size_t i = 0; i < attempts.count; i++) {
-        if (attempts.sockets[i].fd >= 0)
-            gs_sys_close(attempts.sockets[i].fd);
+        if (attempts.sockets[i].fd < 0)
+            continue;
+        gs_sys_close(attempts.sockets[i].fd);
+        if (!chosen)
+            chosen = attempts.infos[i];
     }
     return chosen ? chosen : infos;
 }
@@ -121,7 +132,7 @@ int gs_load_addresses_resolve(const struct load_url *url, const struct load_sett
                 gai_strerror(error));
         return -EHOSTUNREACH;
     }
-    const struct addrinfo *chosen = choose_address(infos, settings->timeout_ns);
+    const struct addrinfo *chosen = choose_address(infos, choice_limit_ns(settings));
     struct load_addresses found = {.length = chosen->ai_addrlen};
     memcpy(&found.server, chosen->ai_addr, chosen->ai_addrlen);
     freeaddrinfo(infos);

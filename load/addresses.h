@@ -19,9 +19,10 @@ struct load_addresses {
 };
 
 /* If the name has several addresses, the one that is the first to accept a connection is chosen,
- * within a few seconds and the timeout of the settings; or the first, if none does. Returns 0 or,
- * after printing a line to stderr, -EINVAL (source addresses towards a server outside 127/8) or
- * -EHOSTUNREACH (unknown host). */
+ * within three seconds, the timeout and the time to give up of the settings; if none does, the
+ * first one that has not refused it, or else the first. Returns 0 or, after printing a line to
+ * stderr, -EINVAL (source addresses towards a server outside 127/8) or -EHOSTUNREACH (unknown
+ * host). */
 GS_MUST_CHECK int gs_load_addresses_resolve(const struct load_url *url,
                                             const struct load_settings *settings,
                                             struct load_addresses *ret_addresses);

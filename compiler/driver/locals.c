@@ -54,8 +54,7 @@ const char *cc_locals_mark(const char *where)
         return NULL;
     }
     struct words command = {0};
-    cc_words_add(&command, CLANG);
-    cc_words_add(&command, "-c");
+    cc_words_add(&command, "as"); /* starts ten times as fast as clang */
     cc_words_add(&command, source);
     cc_words_add(&command, "-o");
     cc_words_add(&command, object);

@@ -286,9 +286,9 @@ GS_API bool gs_mutex_may_unlock(const struct gs_mutex *mutex);
 extern GS_API unsigned gs_threads_mode;
 
 /* The owner of a mutex is usually identified by any address on its stack, which costs nothing to
- * find. On the worker's stack, or on one that threads share, that would identify no thread; there, and with several workers, where
- * this costs little beside an atomic operation, it is the address of the thread, the second member
- * of what the GS base points to. */
+ * find. On the worker's stack, or on one that threads share, that would identify no thread; there,
+ * and with several workers, where this costs little beside an atomic operation, it is the address
+ * of the thread, the second member of what the GS base points to. */
 static inline uintptr_t gs_mutex_self(void)
 {
 #ifdef __x86_64__

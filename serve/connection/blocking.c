@@ -22,6 +22,12 @@ static bool lingered_too_long(const struct serve_blocking *blocking);
 static uint64_t deadline_of(const struct serve_blocking *blocking);
 static uint64_t drain_until(const struct serve_blocking *blocking);
 
+OWN_FRAME void serve_blocking_set_waits(struct serve_blocking *blocking, uint64_t waits)
+{
+    _Atomic(uint64_t) *at = blocking->entry ? &blocking->entry->waits : &blocking->own_waits;
+    atomic_store_explicit(at, waits, memory_order_release);
+}
+
 /* ---- The loop ---- */
 
 /* The time of user-level threads is when their worker last looked for events: if it has not changed
@@ -247,7 +253,6 @@ void serve_blocking_init(struct serve_blocking *blocking, const struct serve_blo
     blocking->idle_limit_ns = GS_NEVER;
     blocking->drain_fd = -1;
     atomic_init(&blocking->own_waits, SERVE_BUSY);
-    blocking->waits = &blocking->own_waits;
     blocking->entry = NULL;
     blocking->is_readable = true;
     blocking->is_draining = blocking->send_nomem = false;

@@ -56,8 +56,7 @@ struct serve_blocking {
     const _Atomic(uint64_t) *drain_until_ns;
     uint64_t idle_limit_ns; /* queue: when it is closed if it is idle; GS_NEVER: HTTP's deadline */
     /* Of serve_connection_waits while it waits, otherwise SERVE_BUSY: other threads may read it, to
-     * choose one that gives way. Its own, or that of its entry in a table. */
-    _Atomic(uint64_t) *waits;
+     * choose one that gives way. If it has an entry in a table, that of the entry counts. */
     _Atomic(uint64_t) own_waits;
     struct serve_table *table; /* kernel threads: of the admission */
     struct serve_entry *entry; /* kernel threads: NULL if the table has no room for it */
@@ -89,10 +88,7 @@ void serve_blocking_init(struct serve_blocking *blocking, const struct serve_blo
                          struct serve_shard *shard, const struct serve_accepted *accepted);
 
 /* Let others know what it waits for. */
-static inline void serve_blocking_set_waits(struct serve_blocking *blocking, uint64_t waits)
-{
-    atomic_store_explicit(blocking->waits, waits, memory_order_release);
-}
+void serve_blocking_set_waits(struct serve_blocking *blocking, uint64_t waits);
 
 static inline bool serve_blocking_is_over(const struct serve_blocking *blocking)
 {

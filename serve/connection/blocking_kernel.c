@@ -86,8 +86,6 @@ void serve_kernel_init(struct serve_blocking *blocking, struct serve_admission *
     blocking->table = admission->table;
     blocking->entry =
         serve_table_add(admission->table, accepted->fd, serve_connection_address(&blocking->base));
-    if (blocking->entry)
-        blocking->waits = &blocking->entry->waits;
 }
 
 void serve_kernel_done(struct serve_blocking *blocking)

@@ -1,9 +1,12 @@
 /* The calls that wait, for user-level threads: those of gossamer/io.h. */
 #include "serve/connection/blocking.h"
+
+#include "http/page.h"
 #include "serve/connection/file_op.h"
 #include "serve/connection/file_send.h"
 
 #include <gossamer/io.h>
+#include <gossamer/page_cache.h>
 #include <gossamer/sys.h>
 #include <linux/openat2.h>
 #include <stdlib.h>
@@ -32,17 +35,34 @@ static ssize_t copy_file(struct serve_blocking *blocking, struct serve_output *o
     return n;
 }
 
-/* The file is checked when there is room, not before the wait. */
-static ssize_t user_send_file(struct serve_blocking *blocking, struct serve_output *output,
+static ssize_t send_from_disk(struct serve_blocking *blocking, struct serve_output *output,
                               uint64_t deadline_ns)
 {
-    int err = deadline_ns ? gs_wait_writable(blocking->base.fd, deadline_ns) : 0;
-    if (!err)
-        err = serve_file_check(output);
+    int err = serve_file_check(output);
     if (err)
         return err < 0 ? err : copy_file(blocking, output, deadline_ns);
     ssize_t n = gs_sendfile(blocking->base.fd, output->fd, &output->offset, output->n, deadline_ns);
     return serve_note_sendfile(n) ? copy_file(blocking, output, deadline_ns) : n;
+}
+
+/* Not inline: the thread may be on another worker than at its last call. */
+__attribute__((noinline)) static bool is_in_memory(const struct serve_output *output)
+{
+    static _Thread_local struct gs_page_cache known;
+    const struct gs_page_cache_file file = {output->fd, &output->page->stat};
+    return gs_page_cache_has_file(&known, &file, output->offset, output->n, gs_threads_now());
+}
+
+/* The file is checked when there is room, not before the wait. gs_sendfile would check once more
+ * whether it is in memory. */
+static ssize_t user_send_file(struct serve_blocking *blocking, struct serve_output *output,
+                              uint64_t deadline_ns)
+{
+    int err = deadline_ns ? gs_wait_writable(blocking->base.fd, deadline_ns) : 0;
+    if (err)
+        return err;
+    return is_in_memory(output) ? serve_output_send(output, blocking->base.fd)
+                                : send_from_disk(blocking, output, deadline_ns);
 }
 
 static ssize_t user_send(struct serve_blocking *blocking, struct serve_output *output,

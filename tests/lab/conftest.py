@@ -1,5 +1,7 @@
 """Fixtures of the lab's tests: runs with known values, and a fake of our program."""
 
+import os
+import sys
 import tempfile
 from dataclasses import replace
 from pathlib import Path
@@ -163,6 +165,8 @@ def run(tmp_path: Path) -> Run:
 def fake(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     """Replace our program by a fake, with no peers installed."""
     monkeypatch.setenv("GOSSAMER_PROGRAM", str(FAKE))
+    # `env python3` may find a script that looks for a Python, which takes longer than the fake.
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
     peers = tmp_path / "peers"
     peers.mkdir()
     monkeypatch.setenv("GOSSAMER_PEERS", str(peers))

@@ -172,12 +172,18 @@ def _has_charted_points(experiment: Experiment, results: dict[str, Any], keys: s
     )
 
 
+_WITH_INTERVALS = {"quick", "libevent-vs-libev", "overload", "unchanged-binaries"}
+"""Experiments with two rounds, as an interval needs them. In the others everything is measured
+once: their rules are tried out in test_rules.py."""
+
+
 def shortened(experiment: Experiment) -> Experiment:
     """Return the experiment with loads so short that their numbers say nothing."""
     smoke = experiment.scale("smoke")
     times = {"budget_s": 1.0, "max_load_s": 0.1, "program_s": 0.05}
     times |= {"load_s": min(smoke.load_s, 0.1), "warmup_s": min(smoke.warmup_s, 0.02)}
-    return replace(experiment, scales=(replace(smoke, **times),))
+    rounds = 2 if experiment.name in _WITH_INTERVALS else 1
+    return replace(experiment, scales=(replace(smoke, rounds=rounds, **times),))
 
 
 @pytest.mark.skipif(not paths.program().is_file(), reason="the program is not built")

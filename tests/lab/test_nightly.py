@@ -21,7 +21,7 @@ command = ["sh", "-c", "echo the reason >&2; exit 3"]
 [[step]]
 name = "hanging"
 what = "what does not end"
-command = ["sh", "-c", "sleep 1000 & echo $!; wait"]
+command = ["sh", "-c", "setsid sleep 1000 & echo $!; wait"]
 limit_s = 0.3
 
 [[step]]

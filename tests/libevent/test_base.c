@@ -1,37 +1,11 @@
 /* Bases and their loop: configurations, flags, ends, priorities, counts, dumps, after a fork. */
-#include "tests/libevent/transcript.h"
-#include "tests/test.h"
+#include "tests/libevent/pair.h"
 
 #include <event.h>
-#include <event2/event.h>
 #include <event2/event_struct.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
-
-static struct event_base *base;
-static int pair[2];
-
-static void open_all(void)
-{
-    base = event_base_new();
-    CHECK(base);
-    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
-}
-
-static void close_all(void)
-{
-    close(pair[0]);
-    close(pair[1]);
-    event_base_free(base);
-}
-
-static void on_event(evutil_socket_t fd, short events, void *name)
-{
-    say("%s fd %d events %s\n", (const char *)name, name_of_fd(fd, pair), names_of(events));
-}
 
 /* ---- Configurations ---- */
 

@@ -1,31 +1,10 @@
 /* Descriptors that are closed, duplicated and opened again while events refer to them, mixed
  * edge-triggered events, and the end of connections. */
-#include "tests/libevent/transcript.h"
-#include "tests/test.h"
+#include "tests/libevent/pair.h"
 
-#include <event2/event.h>
 #include <fcntl.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-static struct event_base *base;
-static int pair[2];
-
-static void open_all(void)
-{
-    base = event_base_new();
-    CHECK(base);
-    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
-}
-
-static void close_all(void)
-{
-    close(pair[0]);
-    close(pair[1]);
-    event_base_free(base);
-}
-
-static void on_event(evutil_socket_t fd, short events, void *name)
+static void on_event_of(evutil_socket_t fd, short events, void *name)
 {
     (void)fd;
     say("%s gets %s\n", (const char *)name, names_of(events));
@@ -39,7 +18,7 @@ static void loop(int times)
 
 static struct event *added(short events, const char *name)
 {
-    struct event *event = event_new(base, pair[0], events, on_event, (void *)(uintptr_t)name);
+    struct event *event = event_new(base, pair[0], events, on_event_of, (void *)(uintptr_t)name);
     CHECK(event);
     CHECK_EQ(event_add(event, NULL), 0);
     return event;
@@ -95,7 +74,7 @@ TEST(an_event_is_refused_for_a_number_that_is_not_open)
 {
     open_all();
     close(pair[0]);
-    struct event *event = event_new(base, pair[0], EV_READ, on_event, "refused");
+    struct event *event = event_new(base, pair[0], EV_READ, on_event_of, "refused");
     struct timeval soon = {0, 1000};
     say("add %d\n", event_add(event, &soon));
     say("pending %s\n", names_of((short)event_pending(event, EV_READ | EV_TIMEOUT, NULL)));

@@ -1,19 +1,13 @@
 /* Bases that threads share: locks, wake-ups, and the wait for a callback in another thread. */
-#include "tests/libevent/transcript.h"
-#include "tests/test.h"
+#include "tests/libevent/pair.h"
 
-#include <event2/event.h>
 #include <event2/event_struct.h>
 #include <event2/thread.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-static struct event_base *base;
-static int pair[2];
 static pthread_t loop_thread;
 static int loop_result;
 
@@ -23,12 +17,10 @@ static void *run(void *flags)
     return NULL;
 }
 
-static void open_all(void)
+static void open_shared(void)
 {
     CHECK_EQ(evthread_use_pthreads(), 0);
-    base = event_base_new();
-    CHECK(base);
-    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair), 0);
+    open_all();
 }
 
 static void start_loop(void)
@@ -42,13 +34,6 @@ static void join_loop(void)
     say("loop %d\n", loop_result);
 }
 
-static void close_all(void)
-{
-    close(pair[0]);
-    close(pair[1]);
-    event_base_free(base);
-}
-
 static void break_the_loop(evutil_socket_t fd, short events, void *argument)
 {
     (void)fd, (void)argument;
@@ -58,7 +43,7 @@ static void break_the_loop(evutil_socket_t fd, short events, void *argument)
 
 TEST(an_event_that_another_thread_adds_is_called)
 {
-    open_all();
+    open_shared();
     start_loop();
     struct event *event = event_new(base, pair[0], EV_READ, break_the_loop, NULL);
     CHECK_EQ(write(pair[1], "x", 1), 1);
@@ -70,7 +55,7 @@ TEST(an_event_that_another_thread_adds_is_called)
 
 TEST(a_timer_that_another_thread_adds_is_called)
 {
-    open_all();
+    open_shared();
     struct timeval late = {1000, 0}, soon = {0, 3000};
     struct event *other = evtimer_new(base, break_the_loop, NULL);
     struct event *event = evtimer_new(base, break_the_loop, NULL);
@@ -85,7 +70,7 @@ TEST(a_timer_that_another_thread_adds_is_called)
 
 TEST(another_thread_activates_an_event_and_ends_the_loop)
 {
-    open_all();
+    open_shared();
     start_loop();
     struct event *event = event_new(base, -1, 0, break_the_loop, NULL);
     event_active(event, EV_READ, 1);
@@ -121,7 +106,7 @@ static void *let_return(void *argument)
 
 TEST(a_deletion_waits_for_the_callback_in_another_thread)
 {
-    open_all();
+    open_shared();
     for (int i = 0; i < 3; i++) {
         is_called = may_return = false;
         start_loop();
@@ -158,7 +143,7 @@ static void on_finalized(struct event *event, void *argument)
 
 TEST(a_finalizer_waits_for_the_callback_instead_of_its_caller)
 {
-    open_all();
+    open_shared();
     is_called = may_return = false;
     int argument = 0;
     start_loop();
@@ -209,7 +194,7 @@ static void *add_and_delete(void *argument)
 
 TEST(threads_add_and_free_events_while_the_loop_runs)
 {
-    open_all();
+    open_shared();
     start_loop();
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
@@ -226,7 +211,7 @@ TEST(threads_add_and_free_events_while_the_loop_runs)
 
 TEST(a_base_can_be_made_notifiable)
 {
-    open_all();
+    open_shared();
     CHECK_EQ(evthread_make_base_notifiable(base), 0);
     close_all();
 }

@@ -4,16 +4,18 @@
 #include "tests/test.h"
 
 #include <gossamer/clock.h>
+#include <gossamer/sys.h>
 
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
 #include <netinet/in.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
-enum kind { END, REFUSES, SILENT, ACCEPTS, ADDRESSES = 3 };
+enum kind { END, REFUSES, SILENT, LATER, ACCEPTS, ADDRESSES = 3 };
 
-static struct sockaddr_in addresses[ADDRESSES + 1]; /* of each kind */
+static struct sockaddr_in addresses[ACCEPTS + 1]; /* of each kind */
 static const enum kind *kinds;
 static struct addrinfo infos[ADDRESSES];
 
@@ -46,20 +48,31 @@ static int bind_address(enum kind kind)
     socklen_t length = sizeof *address;
     *address =
         (struct sockaddr_in){.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     CHECK_EQ(bind(fd, (struct sockaddr *)address, sizeof *address), 0);
     CHECK_EQ(getsockname(fd, (struct sockaddr *)address, &length), 0);
     return fd;
 }
 
-/* An accept queue that is full does not answer further connections. */
-static void fill_accept_queue(void)
+/* An accept queue that is full does not answer further connections. Returns the listener. */
+static int bind_silent(enum kind kind)
 {
-    CHECK_EQ(listen(bind_address(SILENT), 0), 0);
-    for (int i = 0; i < 4; i++) {
-        int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
-        (void)!connect(fd, (struct sockaddr *)&addresses[SILENT], sizeof addresses[SILENT]);
-    }
+    int listener = bind_address(kind);
+    CHECK_EQ(listen(listener, 0), 0);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    CHECK_EQ(connect(fd, (struct sockaddr *)&addresses[kind], sizeof addresses[kind]), 0);
+    return listener;
+}
+
+/* Once all attempts are pending, the address accepts: when the kernel sends its request for a
+ * connection again, which takes a second. */
+static long accept_later(long number, void *listener)
+{
+    static int waits;
+    if (number == SYS_ppoll && ++waits == 2)
+        while (accept(*(int *)listener, NULL, NULL) >= 0)
+            ;
+    return 0;
 }
 
 TEST(the_first_address_that_accepts_is_chosen_and_none_is_waited_for_beyond_the_timeout)
@@ -77,11 +90,12 @@ TEST(the_first_address_that_accepts_is_chosen_and_none_is_waited_for_beyond_the_
         {{SILENT, REFUSES, ACCEPTS}, ACCEPTS},
         {{REFUSES, REFUSES}, REFUSES},
         {{SILENT, REFUSES}, SILENT},
+        {{REFUSES, SILENT}, SILENT},
     };
     const struct load_url url = {.host = "name", .port = "80"};
     bind_address(REFUSES);
     CHECK_EQ(listen(bind_address(ACCEPTS), 8), 0);
-    fill_accept_queue();
+    bind_silent(SILENT);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         struct load_addresses found;
         uint64_t timeout_ms = rows[i].timeout_ms ? rows[i].timeout_ms : 400;
@@ -91,4 +105,19 @@ TEST(the_first_address_that_accepts_is_chosen_and_none_is_waited_for_beyond_the_
         if (memcmp(&found.server, &addresses[rows[i].chosen], sizeof addresses[0]))
             TEST_FAIL("row %zu: another address is chosen", i);
     }
+}
+
+TEST(choice_takes_no_longer_than_until_the_run_gives_up)
+{
+    struct load_addresses found;
+    const struct load_url url = {.host = "name", .port = "80"};
+    const struct load_settings settings = {.timeout_ns = GS_NEVER, .give_up_ns = GS_MILLISECOND};
+    bind_silent(SILENT);
+    int later = bind_silent(LATER);
+    kinds = (const enum kind[]){SILENT, LATER, END};
+    gs_sys_set_fault(accept_later, &later);
+    int err = gs_load_addresses_resolve(&url, &settings, &found);
+    gs_sys_set_fault(NULL, NULL);
+    CHECK_EQ(err, 0);
+    CHECK(!memcmp(&found.server, &addresses[SILENT], sizeof addresses[0]));
 }

@@ -1,6 +1,7 @@
 /* The lifetime of an embedding: start and stop, failures, and an inner loop that reopens its
  * poller. */
 #include "tests/loop/embed_fixture.h"
+#include "tests/newer_call.h"
 
 #include <errno.h>
 #include <sys/syscall.h>
@@ -120,7 +121,7 @@ static bool is_failing;
 static long fail_wait(long number, void *data)
 {
     int *passing = data;
-    return is_failing && number == SYS_epoll_pwait2 && !(*passing)-- ? -EBADF : 0;
+    return is_failing && stands_for(number, SYS_epoll_pwait2) && !(*passing)-- ? -EBADF : 0;
 }
 
 TEST(inner_loop_that_fails_permanently_is_no_longer_embedded)

@@ -1,15 +1,16 @@
-/* Cancellation of a thread that migrates and ends: gs_thread_cancel, run_cancel_message and
- * gs_cancel_deliver_for_stuck in src/thread/schedule/cancel.c; gs_mobile_cancel_wait and
- * gs_thread_make_ready_mobile in src/thread/schedule/mobile_wait.c; thread_must_cancel in
- * src/thread/schedule/thread.h; finish and gs_thread_complete in src/thread/schedule/thread.c.
+/* Cancellation of a thread that migrates and ends: gs_thread_cancel, deliver and deliver_for_stuck in
+ * src/thread/schedule/cancel.c; gs_mobile_cancel_wait and gs_thread_make_ready_mobile in
+ * src/thread/schedule/mobile_wait.c; thread_must_cancel in src/thread/schedule/thread.h; finish and
+ * gs_thread_complete in src/thread/schedule/thread.c.
  *
- *   worker 0, 1  run T, which is mobile, and run the message
+ *   worker 0, 1  run T, which is mobile, and deliver its cancellation
  *   canceler     cancels T, on worker 1
  *   waker        wakes T from its first wait, at any time
- *   monitor      delivers the message for a stuck worker, or leaves it to the worker
+ *   monitor      delivers it for a stuck worker, or leaves it to the worker
  *
  * T starts in the shared queue and waits twice, the second time until it is canceled, and ends; or
- * it ends after the first wait. The message is in one inbox at a time, or is being delivered.
+ * it ends after the first wait. T is in one list of cancellations at a time, or its cancellation is
+ * being delivered.
  *
  * Properties: a canceled T does not wait forever (that would be an invalid end state); T is made
  * ready once for each wait; T is completed once, and is not accessed afterwards.
@@ -25,7 +26,7 @@
 mtype = { NONE, SENT, DELIVERED, FINISHED };
 mtype cancel = NONE;
 
-bool message[2]; /* indexed by the worker whose inbox contains it */
+bool message[2]; /* indexed by the worker whose list contains T */
 bool deadlines_lock[2], is_shared = true, is_completed;
 byte claim = CLAIM_NONE, owner = NOBODY, waits;
 
@@ -69,7 +70,7 @@ inline cancel_own_wait(w)
 }
 
 /* T stays in existence until `cancel` is no longer SENT. */
-inline run_cancel_message(w)
+inline deliver(w)
 {
     atomic { touch_t(); to = owner };
     if
@@ -124,7 +125,7 @@ proctype worker(byte id)
     bool is_claimed;
     do
     :: atomic { is_shared -> is_shared = false }; run_t(id)
-    :: atomic { message[id] -> message[id] = false }; run_cancel_message(id)
+    :: atomic { message[id] -> message[id] = false }; deliver(id)
     :: atomic { is_completed && !message[0] && !message[1] -> break }
     od
 }
@@ -150,7 +151,7 @@ proctype waker()
     fi
 }
 
-/* gs_cancel_deliver_for_stuck */
+/* deliver_for_stuck */
 proctype monitor()
 {
     byte w, from;

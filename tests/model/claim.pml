@@ -1,8 +1,8 @@
 /* How a wait ends: waiters_pop_claimed, waiter_claim and claimed_make_ready in
- * src/thread/schedule/waiters.h; thread_claim in src/thread/schedule/thread.h; end_wait, gs_thread_abandon_wait,
- * publish and gs_thread_wait_for_object in src/thread/schedule/wait.c; gs_deadlines_expire,
- * gs_mobile_cancel_wait and gs_thread_make_ready_mobile in src/thread/schedule/mobile_wait.c. The object
- * waited at is a wait group (src/thread/sync/wait_group.c).
+ * src/thread/schedule/waiters.h; thread_claim in src/thread/schedule/thread.h; end_wait,
+ * gs_thread_abandon_wait, publish and gs_thread_wait_for_object in src/thread/schedule/wait.c; expire in
+ * src/thread/schedule/deadlines.c; gs_mobile_cancel_wait and gs_thread_make_ready_mobile in
+ * src/thread/schedule/mobile_wait.c. The object waited at is a wait group (src/thread/sync/wait_group.c).
  *
  *   worker 0, 1           run threads; on each, another thread calls gs_wait_group_done once
  *   expiry, cancellation  end a wait of a mobile T, in T's worker or in the monitor on its behalf
@@ -85,7 +85,7 @@ inline abandon_wait(t)
 #endif
 }
 
-/* A timer or a message on worker 0 ends the wait of a bound T. */
+/* A deadline or a cancellation on worker 0 ends the wait of a bound T. */
 inline end_wait(outcome)
 {
     try_claim(T, outcome);
@@ -186,7 +186,7 @@ inline run_t()
                 assert(!in_heap[id]);
                 in_heap[id] = true;
                 unlock(deadlines_lock[id])
-            :: outcome == CLAIM_NONE && !mobile -> in_heap[0] = true /* starts the timer */
+            :: outcome == CLAIM_NONE && !mobile -> in_heap[0] = true /* gs_deadline_start */
             :: else -> is_interrupted = false; assert(!mobile || !in_heap[0] && !in_heap[1])
             fi;
 #ifdef FAULT_WAITING_ON_STACK
@@ -243,7 +243,7 @@ inline abandon_and_make_ready()
     fi
 }
 
-/* gs_deadlines_expire */
+/* expire */
 proctype expiry()
 {
     byte from, w;

@@ -223,7 +223,7 @@ proctype unparker(byte id)
     if :: former == PARKED -> make_ready(INBOX) :: else fi
 }
 
-/* gs_deadlines_expire and gs_mobile_cancel_wait. */
+/* expire and gs_mobile_cancel_wait. */
 proctype monitor()
 {
     byte me, kind;

@@ -27,7 +27,7 @@ def _check_c(tree: Tree) -> tuple[list[Problem], list[str]]:
     """Return the problems, and the files that are not built here: their library is missing."""
     built, to_lint = tree.commands("dev"), set(tree.for_lint())
     problems, left_out = set(), set()
-    for one, answer in [*tidy.plain(tree), *tidy.paths(tree)]:
+    for one, answer in tidy.answers(tree):
         found = [p for p in _matches(TIDY_LINE, answer) if not p.text.endswith(SIZE)]
         if one.name not in built and _lacks_library(found):
             left_out.add(one.name)

@@ -71,7 +71,7 @@ def _tidy_problems(tree: Tree, output: str) -> set[Problem]:
 
 
 def _check_c_functions(tree: Tree) -> list[Problem]:
-    said = [answer for _, answer in tidy.plain(tree)]
+    said = [answer for _, answer in tidy.answers(tree)]
     return sorted(set().union(*(_tidy_problems(tree, answer) for answer in said)))
 
 

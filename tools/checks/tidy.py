@@ -19,13 +19,17 @@ from .kept import Kept, has_changed, hash_of, hash_of_file
 from .tree import BrokenError, Tree, at_once, run
 
 TIDY = "clang-tidy-19"
-# What each level adds to the rules of .clang-tidy. How far the analyzer follows a function is
-# bounded: the longest one in a hundred take most of the time. all-paths goes to clang's own limit.
+# What each level adds to the rules of .clang-tidy. "whole" has the analyzer, too, and bounds how
+# far it follows a function: the longest one in a hundred take most of the time. "all-paths" is
+# the analyzer alone, to clang's own limit.
 NOT_THE_ANALYZER = "-bugprone-*,-cert-*,-performance-*,-portability-*,-misc-*,-readability-*"
 LEVELS = {
     "plain": ("-clang-analyzer-*,readability-function-size", ()),
     "sizes": ("-*,readability-function-size", ()),
-    "paths": (NOT_THE_ANALYZER, ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=25000")),
+    "whole": (
+        "readability-function-size",
+        ("-Xclang", "-analyzer-config", "-Xclang", "max-nodes=25000"),
+    ),
     "all-paths": (NOT_THE_ANALYZER, ()),
 }
 # The options of a source that is not compiled here, since its library is missing or a test does it.
@@ -188,18 +192,22 @@ def _to_check(tree: Tree) -> list[Variant]:
 
 
 @cache
-def plain(tree: Tree) -> list[tuple[Variant, str]]:
-    """Return what all rules but the analyzer's say of each source."""
+def answers(tree: Tree) -> list[tuple[Variant, str]]:
+    """Return what clang-tidy says of each source.
+
+    The analyzer looks at the first variant of each source that is no test. When deep, it looks at
+    every variant of all, as far as it can.
+    """
     to_lint = set(tree.for_lint())
     found = _to_check(tree)
-    return _ask(tree, [("plain" if one.name in to_lint else "sizes", one) for one in found])
-
-
-def paths(tree: Tree) -> list[tuple[Variant, str]]:
-    """Return what the analyzer says of each source; of tests, and of every variant, when deep."""
-    to_lint = set(tree.for_lint())
-    found = [one for one in _to_check(tree) if one.name in to_lint]
-    if tree.is_deep:
-        return _ask(tree, [("all-paths", one) for one in found])
     first = {one.name: one for one in reversed(found) if not one.name.startswith("tests/")}
-    return _ask(tree, [("paths", one) for one in first.values()])
+
+    def level(one: Variant) -> str:
+        if one.name not in to_lint:
+            return "sizes"
+        return "plain" if tree.is_deep or first.get(one.name) is not one else "whole"
+
+    wanted = [(level(one), one) for one in found]
+    if tree.is_deep:
+        wanted += [("all-paths", one) for one in found if one.name in to_lint]
+    return _ask(tree, wanted)

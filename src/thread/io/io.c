@@ -469,15 +469,19 @@ static ssize_t try_write(const struct io_call *call)
     return gs_sys_pwritev2(call->file.fd, call->bytes, call->count, -1, RWF_NOWAIT);
 }
 
-/* For files that do not support RWF_NOWAIT. */
-static ssize_t transfer_when_ready(const void *argument)
+static ssize_t transfer_parts(const struct io_call *call)
 {
-    const struct io_call *call = argument;
     int fd = call->file.fd;
     return call->direction == GS_READ ? gs_sys_readv(fd, call->bytes, call->count)
                                       : gs_sys_writev(fd, call->bytes, call->count);
 }
 
+static ssize_t transfer_when_ready(const void *call)
+{
+    return transfer_parts(call);
+}
+
+/* For files that do not support RWF_NOWAIT. */
 static ssize_t transfer_in_blocking_mode(const struct io_call *request, uint64_t deadline_ns)
 {
     struct off_stack off = {.thread = thread_current()};
@@ -486,6 +490,14 @@ static ssize_t transfer_in_blocking_mode(const struct io_call *request, uint64_t
     ssize_t n = off.err ? off.err : gs_run_when_ready(&call, transfer_when_ready, deadline_ns);
     off_stack_end(&off);
     return n;
+}
+
+/* readv(2) and writev(2) of nothing wait for nothing. */
+static ssize_t transfer_nothing(const struct io_call *call)
+{
+    struct io_call now = *call;
+    now.try = transfer_parts;
+    return try_call(&now, &call->file);
 }
 
 static bool has_bytes(const struct iovec *iov, int count)
@@ -506,10 +518,9 @@ static ssize_t transfer(const struct io_call *call, uint64_t deadline_ns)
         return gs_file_transfer(
             &(struct file_transfer){file, call->direction == GS_READ, call->bytes, call->count, -1},
             deadline_ns);
-    /* read(2) and write(2) of nothing wait for nothing. */
-    ssize_t n = has_bytes(call->bytes, call->count) ? -EAGAIN : try_call(call, file);
-    if (n == -EAGAIN || n == -EINTR)
-        n = gs_io_run(call, deadline_ns);
+    if (!has_bytes(call->bytes, call->count))
+        return transfer_nothing(call);
+    ssize_t n = gs_io_run(call, deadline_ns);
     return n == -EOPNOTSUPP ? transfer_in_blocking_mode(call, deadline_ns) : n;
 }
 

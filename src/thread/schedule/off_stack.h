@@ -10,8 +10,27 @@
  *     int err = off.err ? off.err : wait(record, bytes);
  *     off_stack_end(&off);
  *
- * What is not on the stack of a thread that shares it is used where it is. thread.h has a table of
- * all waits. */
+ * What is not on the stack of a thread that shares it is used where it is.
+ *
+ * What others use during each wait, and where that is; "copied" if the thread shares its stack
+ * (checked/test_private_calls.c, stack/test_shared_calls.c):
+ *
+ *     wait                            |  records             |  the caller's memory
+ *     --------------------------------+----------------------+----------------------------------
+ *     sleep, park, join; scopes; all  |  control block       |  none
+ *     of sync.h but the next two      |                      |
+ *     handlers of gs_fork             |  copied: the call    |  none
+ *     channel                         |  control block       |  copied: the item
+ *     select                          |  copied: its events  |  copied: the cases and their items
+ *     readable, writable: most calls  |  control block       |  none: the thread calls the kernel
+ *     of io.h; gs_close               |                      |
+ *     poll: also of gs_dial           |  copied: waiters     |  none
+ *     signal                          |  copied: watcher     |  none
+ *     a file, by io_uring             |  copied: request     |  copied: paths, buffers, results
+ *     a blocking call, by the pool:   |                      |
+ *         files, blocking mode        |  copied: job         |  copied: the same, and addresses
+ *         gs_resolve                  |  on the heap         |  copied, of any thread
+ *         gs_run_blocking             |  copied: job         |  the program passes none */
 #ifndef GS_THREAD_OFF_STACK_H
 #define GS_THREAD_OFF_STACK_H
 

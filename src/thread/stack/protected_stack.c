@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 
 /* Held while a stack becomes accessible or inaccessible, and by reports that read stacks. */
-static struct gs_spin lock;
+static struct gs_spin access_lock;
 
 /* Where there are too many mappings, it stays as it is. */
 static void set_access(const struct gs_thread *thread, int access)
@@ -20,10 +20,10 @@ static void set_access(const struct gs_thread *thread, int access)
 
 static void set_protected(struct gs_thread *thread, bool is_protected)
 {
-    spin_lock_always(&lock);
+    spin_lock_always(&access_lock);
     thread->is_protected = is_protected;
     set_access(thread, is_protected ? PROT_NONE : PROT_READ | PROT_WRITE);
-    spin_unlock_always(&lock);
+    spin_unlock_always(&access_lock);
 }
 
 /* The control block, above the stack, stays accessible: the stack ends at the page before. */
@@ -57,6 +57,12 @@ void gs_thread_resume_protected(struct worker *worker, struct runnable *runnable
         set_protected(thread, true);
 }
 
+/* Another worker may have held the lock at the fork, for a stack that is not used again. */
+void gs_protected_after_fork(void)
+{
+    access_lock = (struct gs_spin){0};
+}
+
 /* ---- For reports ---- */
 
 bool gs_stack_is_protected(const struct gs_thread *thread)
@@ -68,19 +74,19 @@ struct gs_spin *gs_stack_reading_lock(const struct gs_thread *thread)
 {
     if (!thread->shares_stack)
         return NULL;
-    spin_lock_always(&lock);
+    spin_lock_always(&access_lock);
     if (thread->is_protected)
         set_access(thread, PROT_READ | PROT_WRITE);
-    return &lock;
+    return &access_lock;
 }
 
-void gs_stack_reading_unlock(struct gs_spin *held, const struct gs_thread *thread)
+void gs_stack_reading_unlock(struct gs_spin *lock, const struct gs_thread *thread)
 {
-    if (!held)
+    if (!lock)
         return;
     if (thread->is_protected)
         set_access(thread, PROT_NONE);
-    spin_unlock_always(held);
+    spin_unlock_always(lock);
 }
 
 bool gs_stack_with(struct gs_thread *thread, void (*fn)(void *), void *argument)

@@ -1,4 +1,5 @@
 #include "thread/context/valgrind.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/shared_stack.h"
 #include "thread/stack/stack_class.h"
 
@@ -169,7 +170,7 @@ int gs_stacks_init(void)
     for (int c = 0; c < STACK_CLASSES && !err && !is_initialized; c++)
         err = init_sets(&gs_stack_classes[c]);
     is_initialized = !err;
-    can_be_shared = has_reservation && !GS_ASAN && !GS_TSAN && !valgrind_is_running();
+    can_be_shared = has_reservation && GS_ASAN + GS_TSAN == 0 && !valgrind_is_running();
     return err;
 }
 

@@ -1,106 +1,7 @@
-/* Every call that waits, by a thread that shares its stack: while it waits, the stack is
- * inaccessible, and so anything of the call that others use is found. Headers are read for calls
- * that are missing here. */
-#include "tests/thread/checked/private_calls.h"
-#include "thread/context/sanitizer.h"
-#include "thread/schedule/thread.h"
-
-#include <sys/syscall.h>
-
-/* They look at stacks themselves. */
-
-/* ---- The table ---- */
-
-/* Where that is which others use during the wait. NONE: in the control block, or there is nothing;
- * HEAP: the call needs memory for it. */
-enum records { NONE, HEAP };
-
-static const struct row {
-    const char *name;
-    long (*call)(void);
-    enum records records;
-    void (*start)(void), (*end)(void);
-    long result;
-} rows[] = {
-    {"gs_wait_readable", call_wait_readable, NONE, NULL, feed, 0},
-    {"gs_wait_writable", call_wait_writable, NONE, NULL, make_room, 0},
-    {"gs_poll", call_poll, HEAP, NULL, feed, 1},
-    {"gs_poll of many", call_poll_many, HEAP, NULL, feed, 6},
-    {"gs_poll_interruptible", call_poll_interruptible, HEAP, NULL, interrupt_poll, -EINTR},
-    {"gs_recv", call_recv, NONE, NULL, feed, 1},
-    {"gs_send", call_send, NONE, NULL, make_room, 1},
-    {"gs_recv_with", call_recv_with, NONE, NULL, feed, 2},
-    {"gs_send_all", call_send_all, NONE, NULL, make_room, 1},
-    {"gs_recvmsg", call_recvmsg, NONE, NULL, feed, 1},
-    {"gs_sendmsg", call_sendmsg, NONE, NULL, make_room, 1},
-    {"gs_recvfrom", call_recvfrom, NONE, NULL, feed, 1},
-    {"gs_sendto", call_sendto, NONE, NULL, make_room, 1},
-    {"gs_accept", call_accept, NONE, NULL, connect_and_close, 0},
-    {"gs_accept in blocking mode", call_accept_blocking, HEAP, NULL, connect_to_plain, 0},
-    {"gs_connect", call_connect, NONE, NULL, cancel, -ECANCELED},
-    {"gs_connect in blocking mode", call_connect_blocking, HEAP, NULL, cancel, -ECANCELED},
-    {"gs_read", call_read, NONE, NULL, feed, 1},
-    {"gs_readv", call_readv, NONE, NULL, feed, 1},
-    {"gs_write", call_write, NONE, NULL, make_room, 1},
-    {"gs_writev", call_writev, NONE, NULL, make_room, 1},
-    {"gs_read in blocking mode", call_read_blocking, HEAP, refuse_flag, feed_plain, 1},
-    {"gs_write in blocking mode", call_write_blocking, HEAP, refuse_flag, nothing, 1},
-    {"gs_sendfile of an uncached file", call_sendfile_uncached, HEAP, refuse, nothing, 1},
-    {"gs_sendfile", call_sendfile, NONE, NULL, make_room, 1},
-    {"gs_sendfile in blocking mode", call_sendfile_blocking, HEAP, NULL, nothing, 1},
-    {"gs_splice", call_splice, NONE, NULL, feed, 1},
-    {"gs_splice in blocking mode", call_splice_blocking, HEAP, NULL, feed_plain, 1},
-    {"gs_open", call_open, HEAP, NULL, open_fifo, 0},
-    {"gs_pread", call_pread, HEAP, refuse, nothing, 1},
-    {"gs_pwrite", call_pwrite, HEAP, refuse, nothing, 1},
-    {"gs_fsync", call_fsync, HEAP, NULL, nothing, 0},
-    {"gs_stat", call_stat, HEAP, NULL, nothing, 0},
-    {"gs_resolve", call_resolve, HEAP, NULL, nothing, 0},
-    {"gs_run_blocking", call_run_blocking, HEAP, NULL, nothing, 0},
-    {"gs_wait_child", call_wait_child, NONE, NULL, nothing, 0},
-    {"gs_wait_signal", call_wait_signal, HEAP, NULL, send_usr1, 0},
-    {"gs_wait_signals", call_wait_signals, HEAP, NULL, send_usr2, SIGUSR2},
-    {"gs_dial", call_dial, HEAP, NULL, cancel, -ECANCELED},
-    {"gs_mutex_lock", call_mutex_lock, NONE, with_locks, end_other, 0},
-    {"gs_cond_wait", call_cond_wait, NONE, NULL, signal_cond, 0},
-    {"gs_rwlock_rdlock", call_rwlock_rdlock, NONE, with_locks, end_other, 0},
-    {"gs_rwlock_wrlock", call_rwlock_wrlock, NONE, with_locks, end_other, 0},
-    {"gs_semaphore_wait", call_semaphore_wait, NONE, NULL, post, 0},
-    {"gs_once", call_once, NONE, with_once, end_other, 0},
-    {"gs_barrier_wait", call_barrier_wait, NONE, NULL, meet, 0},
-    {"gs_wait_group_wait", call_wait_group_wait, NONE, add_task, be_done, 0},
-    {"gs_channel_send", call_channel_send, HEAP, NULL, receive_item, 0},
-    {"gs_channel_receive", call_channel_receive, HEAP, NULL, send_item, 0},
-    {"gs_select", call_select, HEAP, NULL, send_item, 0},
-    {"gs_select, second case", call_select, HEAP, NULL, send_second_item, 1},
-    {"gs_select to send", call_select_to_send, HEAP, NULL, receive_item, 1},
-    {"gs_select with events: an item", call_select_event, HEAP, with_locks, send_item, 0},
-    {"gs_select with events: a descriptor", call_select_event, HEAP, with_locks, feed, 1},
-    {"gs_select with events: a thread", call_select_event, HEAP, with_locks, end_other, 2},
-    {"gs_select of many", call_select_one_of_many, HEAP, NULL, feed, 0},
-    {"gs_scope_spawn", call_scope_spawn, NONE, NULL, end_other, 0},
-    {"gs_scope_wait", call_scope_wait, NONE, NULL, end_other, 0},
-    {"gs_thread_join", call_thread_join, NONE, with_locks, end_other, 0},
-    {"gs_thread_sleep", call_thread_sleep, NONE, NULL, nothing, 0},
-    {"gs_thread_park", call_thread_park, NONE, NULL, unpark, 0},
-    {"gs_reader_read_line", call_reader_read_line, NONE, NULL, feed, 1},
-    {"gs_reader_read_full", call_reader_read_full, NONE, NULL, feed, 2},
-    {"gs_reader_read_some", call_reader_read_some, NONE, NULL, feed, 2},
-    {"gs_reader_peek", call_reader_peek, NONE, NULL, feed, 2},
-    {"gs_writer_write", call_writer_write, NONE, NULL, make_room, 0},
-    {"gs_writer_printf", call_writer_printf, NONE, NULL, make_room, 0},
-    {"gs_writer_flush", call_writer_flush, NONE, NULL, make_room, 0},
-    {"gs_http_serve", call_http_serve, NONE, NULL, connect_and_get, 0},
-};
-enum { ROWS = sizeof rows / sizeof *rows };
-
-static const char *const same[] = {
-    "gs_mutex_lock_slow", /* of gs_mutex_lock */
-    "gs_writer_vprintf",  /* of gs_writer_printf */
-};
-
-static const struct row *current;
-static atomic_bool is_finished, is_exhausted;
+/* Every call that waits, by a thread that shares its stack: this library makes the stack
+ * inaccessible while the thread waits, and so finds anything of the call that others use. Headers
+ * are read for calls that are missing here. */
+#include "tests/thread/checked/call_rows.h"
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
@@ -110,202 +11,41 @@ void *__wrap_malloc(size_t size)
     return atomic_load(&is_exhausted) ? NULL : __real_malloc(size);
 }
 
-static void fail(const char *what)
+/* ---- With the stack inaccessible ---- */
+
+/* Until the worker has left the stack. */
+static void await_protection(void)
 {
-    fprintf(stderr, "%s %s\n", current->name, what);
-    _exit(1);
+    for (int i = 0; i < 1000 && !*(const volatile bool *)&waiter->is_protected; i++)
+        usleep(10);
 }
 
-static void *call_current(void *exhausts)
+static void do_nothing(void)
 {
-    atomic_store(&is_exhausted, exhausts != NULL);
-    long result = current->call(), expected = exhausts ? -ENOMEM : current->result;
-    atomic_store(&is_exhausted, false);
-    if (current->call == call_barrier_wait ? result < 0 : result != expected)
-        fail(strerror((int)-result));
-    atomic_store(&is_finished, true);
-    return NULL;
 }
 
-/* What a row has left in the sockets. */
-static void empty_and_fill(void)
+static void *run_protected(void *unused)
 {
-    const int drained[] = {empty[0], empty[1], plain[0], plain[1]};
-    for (int i = 0; i < 4; i++)
-        while (gs_sys_recv(drained[i], bytes, sizeof bytes, MSG_DONTWAIT) > 0)
-            ;
-    while (gs_sys_read(ends[0], bytes, sizeof bytes) > 0)
-        ;
-    while (gs_sys_send(full[0], bytes, sizeof bytes, MSG_DONTWAIT) > 0)
-        ;
-    while (gs_sys_send(full[0], bytes, 1, MSG_DONTWAIT) > 0)
-        ;
-}
-
-static bool migrates;
-
-static void start_row(const struct row *row, void *argument)
-{
-    const struct gs_thread_attributes attributes = {
-        .name = row->name, .stack_is_shared = true, .migrates = migrates, .worker = !migrates};
-    current = row;
-    other = NULL;
-    atomic_store(&refusal, 0);
-    atomic_store(&is_finished, false);
-    empty_and_fill();
-    if (row->start)
-        row->start();
-    MUST_EQ(gs_thread_spawn(&attributes, call_current, argument, &waiter), 0);
-}
-
-static void finish_row(const struct row *row)
-{
-    join(waiter);
-    if (!other || row->call == call_thread_join)
-        return;
-    end_other();
-    join(other);
-}
-
-/* The checked library has made the stack of the waiting thread inaccessible. */
-static bool is_hidden(void)
-{
-    return *(const volatile bool *)&waiter->is_protected;
-}
-
-/* The thread is on the same worker, and its first wait cannot end before. */
-static void await_first_wait(void)
-{
-    while (!is_hidden()) {
-        if (atomic_load(&is_finished))
-            fail("has not waited");
-        gs_thread_yield();
-    }
-}
-
-static void run_row(const struct row *row)
-{
-    start_row(row, NULL);
-    if (!migrates)
-        await_first_wait();
-    gs_thread_sleep(after(GS_MILLISECOND));
-    row->end();
-    while (!atomic_load(&is_finished))
-        gs_thread_sleep(after(GS_MILLISECOND / 10));
-    finish_row(row);
-}
-
-static void *run_rows(void *unused)
-{
-    for (int i = 0; i < ROWS; i++)
-        run_row(&rows[i]);
+    run_rows(do_nothing);
     return unused;
 }
 
-/* ---- The world of the calls ---- */
-
-static bool is_made_by_pool(long number)
+static void run_all_protected(void)
 {
-    static const long numbers[] = {SYS_preadv2, SYS_pwritev2,   SYS_readv,   SYS_writev,
-                                   SYS_openat2, SYS_newfstatat, SYS_fsync,   SYS_connect,
-                                   SYS_accept4, SYS_splice,     SYS_sendfile};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
-        if (number == numbers[i])
-            return !gs_thread_self();
-    return false;
-}
-
-/* A kernel thread of the pool waits until the stack is hidden. Workers find that they cannot read
- * or write at once. */
-static long before_system_call(long number, void *unused)
-{
-    (void)unused;
-    bool waits = is_made_by_pool(number) && !migrates;
-    for (int i = 0; waits && i < 1000 && !is_hidden(); i++)
-        usleep(10);
-    bool is_refused = (number == SYS_preadv2 || number == SYS_pwritev2) && gs_thread_self();
-    return is_refused ? atomic_load(&refusal) : 0;
-}
-
-static void listen_at(int *fd, struct sockaddr_in *address, char port_text[32])
-{
-    *fd = listen_anywhere(address);
-    snprintf(port_text, 32, "127.0.0.1:%d", ntohs(address->sin_port));
-}
-
-static void open_crowded(void)
-{
-    listen_at(&crowded, &crowded_address, crowded_port);
-    MUST_EQ(gs_sys_listen(crowded, 0), 0);
-    for (int i = 0; i < 4; i++) {
-        crowd[i] = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-        (void)gs_sys_connect(crowd[i], (struct sockaddr *)&crowded_address, sizeof crowded_address);
-    }
-}
-
-static void open_all(void)
-{
-    struct sockaddr_in address;
-    sigset_t usr2;
-    listen_at(&listener, &address, port);
-    listen_at(&plain_listener, &address, plain_port);
-    MUST_EQ(fcntl(plain_listener, F_SETFL, 0), 0);
-    MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, plain), 0);
-    snprintf(fifo, sizeof fifo, "/tmp/private_calls.%d", getpid());
-    MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, empty), 0);
-    MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, full), 0);
-    MUST_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
-    MUST_EQ(mkfifo(fifo, 0600), 0);
-    FILE *stored = tmpfile();
-    MUST(stored && fwrite("x", 1, 1, stored) == 1 && !fflush(stored));
-    regular = fileno(stored);
-    sigemptyset(&usr2);
-    sigaddset(&usr2, SIGUSR2);
-    MUST_EQ(pthread_sigmask(SIG_BLOCK, &usr2, NULL), 0);
-    MUST_EQ(gs_channel_new(sizeof(int), 0, &channel), 0);
-    MUST_EQ(gs_channel_new(sizeof(int), 0, &second_channel), 0);
-    open_crowded();
-}
-
-static void *run_on_first_worker(void *fn)
-{
-    const struct gs_thread_attributes attributes = {.worker = 1};
-    struct gs_thread *thread;
-    MUST_EQ(gs_thread_spawn(&attributes, *(gs_thread_fn **)fn, NULL, &thread), 0);
-    return join(thread);
-}
-
-static void run(unsigned workers, gs_thread_fn *fn)
-{
-    const struct gs_threads_options options = {.workers = workers, .report_fd = report_out};
-    MUST_EQ(gs_threads_run(&options, run_on_first_worker, &fn, NULL), 0);
-}
-
-static void run_all(void)
-{
-    open_all();
-    gs_sys_set_fault(before_system_call, NULL);
-    for (int has_ring = 1; has_ring >= 0; has_ring--) {
-        migrates = false;
-        run(1, run_rows);
-        run(3, run_rows);
-        migrates = true;
-        run(3, run_rows);
-        setenv("GOSSAMER_NO_IO_URING", "1", 1);
-    }
-    unlink(fifo);
+    await_disturbance = await_protection;
+    run_all(run_protected);
 }
 
 TEST(no_wait_leaves_anything_on_a_shared_stack_that_others_use)
 {
     if (IS_EMULATED)
-        SKIP("an emulator has its own handler of faults");
-    int status = in_child(run_all);
+        SKIP("an emulator makes the system calls");
+    int status = in_child(run_all_protected);
     CHECK_STR(report, "");
     CHECK_EQ(status, 0);
 }
 
-/* ---- Without memory for that ---- */
+/* ---- Without memory for what others use ---- */
 
 static void *run_exhausted(void *unused)
 {
@@ -316,7 +56,7 @@ static void *run_exhausted(void *unused)
         start_row(&rows[i], &yes);
         gs_thread_yield();
         if (!atomic_load(&is_finished))
-            fail("has waited");
+            fail("it has waited");
         finish_row(&rows[i]);
     }
     return unused;
@@ -324,6 +64,7 @@ static void *run_exhausted(void *unused)
 
 static void run_all_exhausted(void)
 {
+    await_disturbance = do_nothing;
     open_all();
     gs_sys_set_fault(before_system_call, NULL);
     run(1, run_exhausted);
@@ -338,6 +79,11 @@ TEST(wait_fails_if_there_is_no_memory_for_what_others_use)
 }
 
 /* ---- Calls that are missing in the table ---- */
+
+static const char *const same[] = {
+    "gs_mutex_lock_slow", /* of gs_mutex_lock */
+    "gs_writer_vprintf",  /* of gs_writer_printf */
+};
 
 static bool is_known(const char *name)
 {

@@ -456,7 +456,7 @@ TEST(no_call_on_a_file_in_blocking_mode_blocks_its_worker)
         read_all_sources,   write_to_full_terminal, accept_after_theft,      send_file_after_theft,
         splice_after_theft, splice_to_file,         write_to_ready_terminal, connect_to_crowded};
     if (IS_EMULATED)
-        SKIP("an emulator has no timers for kernel threads");
+        SKIP("an emulator is too slow for calls that a timer interrupts");
     CHECK(mkdtemp(folder) != NULL);
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++)
         for (workers = 1; workers < 4; workers += 2) {

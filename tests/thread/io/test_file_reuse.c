@@ -2,6 +2,7 @@
  * comes to refer to another file. The kernel looks it up when it makes the call: that may be before
  * gs_close, and then the call is of the old file, or it fails. The other file must be left
  * alone. */
+#include "tests/newer_call.h"
 #include "tests/thread/fixture.h"
 #include "thread/io/blocking.h"
 #include "thread/io/descriptors.h"
@@ -276,7 +277,7 @@ static long hold_in_pool(long number, void *data)
         MUST_EQ(gs_descriptor_kind(gs_descriptor(fd), fd), KIND_POLLABLE);
     if (gs_thread_self())
         return refuses && (number == SYS_preadv2 || number == SYS_pwritev2) ? -EOPNOTSUPP : 0;
-    if (number == atomic_load(&held_number)) {
+    if (stands_for(number, atomic_load(&held_number))) {
         atomic_store(&is_held, true);
         while (!atomic_load(&is_released))
             sched_yield();

@@ -1,6 +1,7 @@
 /* Arguments with which recv(2), send(2) and read(2) wait for more, or for nothing. */
 #include "tests/thread/io/connection.h"
 
+#include <sys/syscall.h>
 #include <sys/uio.h>
 
 static char bytes[16];
@@ -120,7 +121,17 @@ static void *transfer_nothing(void *unused)
     return unused;
 }
 
+/* As in older kernels. */
+static long refuse_without_wait(long number, void *unused)
+{
+    (void)unused;
+    return number == SYS_preadv2 || number == SYS_pwritev2 ? -ENOSYS : 0;
+}
+
 TEST(nothing_is_transferred_without_a_wait)
 {
     run_both(transfer_nothing);
+    gs_sys_set_fault(refuse_without_wait, NULL);
+    run_both(transfer_nothing);
+    gs_sys_set_fault(NULL, NULL);
 }

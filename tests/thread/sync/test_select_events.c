@@ -52,7 +52,7 @@ struct sources {
 static void open_sources(struct sources *sources)
 {
     MUST_EQ(gs_channel_new(sizeof(int), 1, &sources->channel), 0);
-    /* QEMU has no RWF_NOWAIT: a thread whose byte another has read would block its worker. */
+    /* QEMU has no RWF_NOWAIT: the pool would wait for each byte that another thread has read. */
     MUST_EQ(pipe2(sources->pipe, IS_EMULATED ? O_NONBLOCK : 0), 0);
     sources->cases[CHANNEL] =
         (struct gs_select){.channel = sources->channel, .receive = &sources->item};
