@@ -111,6 +111,9 @@ GS_API struct gs_loop *gs_threads_loop(void);
  * kernel thread. */
 GS_API unsigned gs_threads_worker(void);
 
+/* Returns how many workers the program has asked for: those on which resumables can be started. */
+GS_API unsigned gs_threads_workers(void);
+
 GS_END_DECLS
 
 #endif

@@ -26,7 +26,7 @@ static ssize_t receive(struct gs_http_session *session, void *bytes, size_t n)
     uint64_t start_ns = gs_clock_now();
     uint64_t deadline_ns = gs_clock_after(start_ns, session->body_wait_ns);
     ssize_t result = bytes ? gs_recv(session->exchange.fd, bytes, n, 0, deadline_ns)
-                           : gs_http_session_receive(session, deadline_ns);
+                           : gs_http_input_receive(session->connection, deadline_ns);
     if (session->body_wait_ns != GS_NEVER) {
         uint64_t waited_ns = gs_clock_now() - start_ns;
         session->body_wait_ns -=
@@ -46,14 +46,14 @@ static ssize_t receive(struct gs_http_session *session, void *bytes, size_t n)
 /* Returns 0 only at the end. */
 static ssize_t read_by_length(struct gs_http_session *session, void *bytes, size_t n)
 {
-    size_t buffered = gs_http_session_input_length(session);
+    size_t buffered = gs_http_input_length(session->connection);
     if (n > session->body_left)
         n = (size_t)session->body_left;
     ssize_t result;
     if (buffered) {
         result = (ssize_t)(n < buffered ? n : buffered);
-        memcpy(bytes, session->input + session->input_start, (size_t)result);
-        gs_http_session_consume(session, (size_t)result);
+        memcpy(bytes, gs_http_input(session->connection), (size_t)result);
+        gs_http_input_consume(session->connection, (size_t)result);
     } else {
         result = receive(session, bytes, n);
         if (result < 0)
@@ -67,10 +67,10 @@ static ssize_t read_by_length(struct gs_http_session *session, void *bytes, size
 /* Returns 0 if more has to be received, or at the end. */
 static ssize_t decode(struct gs_http_session *session, void *bytes, size_t n)
 {
-    size_t buffered = gs_http_session_input_length(session);
+    size_t buffered = gs_http_input_length(session->connection);
     struct gs_http_text data;
     ssize_t consumed =
-        gs_http_chunked_next(&session->chunked, session->input + session->input_start,
+        gs_http_chunked_next(&session->chunked, gs_http_input(session->connection),
                              n < buffered ? n : buffered, &data, &session->body_done);
     if (consumed < 0)
         return consumed;
@@ -78,14 +78,14 @@ static ssize_t decode(struct gs_http_session *session, void *bytes, size_t n)
         return -EFBIG;
     if (data.n)
         memcpy(bytes, data.bytes, data.n);
-    gs_http_session_consume(session, (size_t)consumed);
+    gs_http_input_consume(session->connection, (size_t)consumed);
     return (ssize_t)data.n;
 }
 
 static ssize_t read_chunked(struct gs_http_session *session, void *bytes, size_t n)
 {
     for (;;) {
-        while (gs_http_session_input_length(session)) {
+        while (gs_http_input_length(session->connection)) {
             ssize_t result = decode(session, bytes, n);
             if (result < 0)
                 session->body_error = (int)result;
@@ -116,7 +116,7 @@ ssize_t gs_http_read(struct gs_http_exchange *exchange, void *bytes, size_t n)
     if (session->expects_continue && session->state == GS_HTTP_RESPONSE_NONE && n) {
         /* RFC 9110, 10.1.1: not needed if the body has begun to arrive. */
         int err =
-            gs_http_session_input_length(session) ? 0 : gs_http_session_send_continue(session);
+            gs_http_input_length(session->connection) ? 0 : gs_http_session_send_continue(session);
         if (err)
             return err;
         session->expects_continue = false;

@@ -1,62 +1,77 @@
-#include "http_server/session.h"
+#include "http_server/connection.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
+#include <gossamer/sys.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/socket.h>
 
 /* Make room for n more bytes, behind those that are left. */
-static bool make_room(struct gs_http_session *session, size_t n)
+static bool make_room(struct gs_http_connection *connection, size_t n)
 {
-    size_t length = gs_http_session_input_length(session);
-    if (session->input_size - session->input_end >= n)
+    size_t length = gs_http_input_length(connection);
+    if (connection->input_size - connection->input_end >= n)
         return true;
-    if (session->input_start) {
-        memmove(session->input, session->input + session->input_start, length);
-        session->input_start = 0;
-        session->input_end = length;
+    if (connection->input_start) {
+        memmove(connection->input, connection->input + connection->input_start, length);
+        connection->input_start = 0;
+        connection->input_end = length;
     }
-    if (session->input_size - length >= n)
+    if (connection->input_size - length >= n)
         return true;
-    size_t size = session->input_size ? session->input_size : 1024;
+    size_t size = connection->input_size ? connection->input_size : 1024;
     while (size - length < n)
         size *= 2;
-    char *input = realloc(session->input, size);
+    char *input = realloc(connection->input, size);
     if (!input)
         return false;
-    session->input = input;
-    session->input_size = size;
+    connection->input = input;
+    connection->input_size = size;
     return true;
 }
+
+#define RECEIVED_NOW_MAX 8192
 
 /* Returns 1 with bytes, 0 at the end of the stream. */
 static ssize_t on_received(void *data, const void *bytes, size_t n)
 {
-    struct gs_http_session *session = data;
+    struct gs_http_connection *connection = data;
     if (!n)
         return 0;
-    if (!make_room(session, n)) {
-        session->received_error = -ENOMEM;
+    if (!make_room(connection, n)) {
+        connection->received_error = -ENOMEM;
         return 1;
     }
-    memcpy(session->input + session->input_end, bytes, n);
-    session->input_end += n;
+    memcpy(connection->input + connection->input_end, bytes, n);
+    connection->input_end += n;
     return 1;
 }
 
-ssize_t gs_http_session_receive(struct gs_http_session *session, uint64_t deadline_ns)
+ssize_t gs_http_input_receive(struct gs_http_connection *connection, uint64_t deadline_ns)
 {
-    if (session->received_error)
-        return session->received_error;
-    ssize_t result = gs_recv_with(session->exchange.fd, on_received, session, deadline_ns);
-    return session->received_error ? session->received_error : result;
+    if (connection->received_error)
+        return connection->received_error;
+    ssize_t result = gs_recv_with(connection->fd, on_received, connection, deadline_ns);
+    return connection->received_error ? connection->received_error : result;
 }
 
-void gs_http_session_consume(struct gs_http_session *session, size_t n)
+ssize_t gs_http_input_receive_now(struct gs_http_connection *connection)
 {
-    session->input_start += n;
-    if (session->input_start < session->input_end)
+    char bytes[RECEIVED_NOW_MAX];
+    ssize_t n = gs_sys_recv(connection->fd, bytes, sizeof bytes, MSG_DONTWAIT);
+    gs_resumable_called(connection->fd, GS_READ, n, sizeof bytes);
+    return n > 0 && on_received(connection, bytes, (size_t)n) && connection->received_error
+               ? connection->received_error
+               : n;
+}
+
+void gs_http_input_consume(struct gs_http_connection *connection, size_t n)
+{
+    connection->input_start += n;
+    if (connection->input_start < connection->input_end)
         return;
-    free(session->input);
-    session->input = NULL;
-    session->input_start = session->input_end = session->input_size = 0;
+    free(connection->input);
+    connection->input = NULL;
+    connection->input_start = connection->input_end = connection->input_size = 0;
 }

@@ -117,20 +117,20 @@ int gs_http_set_field(struct gs_http_exchange *exchange, const char *name, const
 /* Whether the connection serves another request after this response. */
 static bool may_keep_alive(const struct gs_http_session *session)
 {
-    return session->keep_alive && !atomic_load(&session->sessions->is_draining) &&
+    return session->keep_alive && atomic_load(&session->sessions->phase) == GS_HTTP_SERVING &&
            session->framing != GS_HTTP_FRAMED_BY_CLOSE && !session->body_error &&
            gs_http_session_can_discard(session);
 }
 
 /* The date, which is formatted once a second. */
-static const char *date_of(struct gs_http_session *session)
+static const char *date_of(struct gs_http_connection *connection)
 {
-    int64_t seconds = (int64_t)(gs_clock_wall() / GS_SECOND);
-    if (session->date_seconds != seconds) {
-        gs_http_date_format(seconds, session->date);
-        session->date_seconds = seconds;
+    uint32_t seconds = (uint32_t)(gs_clock_wall() / GS_SECOND);
+    if (connection->date_seconds != seconds) {
+        gs_http_date_format(seconds, connection->date);
+        connection->date_seconds = seconds;
     }
-    return session->date;
+    return connection->date;
 }
 
 static void build_start(struct gs_http_session *session, unsigned status)
@@ -144,7 +144,7 @@ static void build_start(struct gs_http_session *session, unsigned status)
         *at++ = ' '; /* and an empty phrase (RFC 9112, 4) */
     }
     at = put(at, "\r\nDate: ", 8);
-    at = put(at, date_of(session), GS_HTTP_DATE_LENGTH);
+    at = put(at, date_of(session->connection), GS_HTTP_DATE_LENGTH);
     at = put(at, "\r\n", 2);
     session->start_length = (size_t)(at - session->start);
 }

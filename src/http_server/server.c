@@ -6,13 +6,10 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* Time after which accepting is tried again when descriptors or memory are exhausted. */
 #define PAUSE_NS (20 * GS_MILLISECOND)
-
-/* A connection that has waited for less does not give way: its request may be under way. */
-#define EVICTED_AFTER_NS GS_SECOND
-#define COMPARED_MAX 256
 
 /* ---- Options ---- */
 
@@ -38,20 +35,24 @@ static void set_options(struct gs_http_sessions *sessions, const struct gs_http_
         .name = "http", .stack_size = options->stack_size, .migrates = options->migrates};
     sessions->threads.attributes = &sessions->attributes;
     sessions->slots.count = options->max_connections;
-    gs_list_init(&sessions->list);
 }
 
 /* ---- Accepting ---- */
 
-/* Start a thread for the connection. The caller has a slot, which the thread takes over. */
+/* Start a thread for the connection. It has the caller's slot, which is free again after an
+ * error. */
 static int start_session(struct gs_http_sessions *sessions, int fd)
 {
-    struct gs_http_session *session = gs_http_session_new(sessions, fd);
-    int err = session ? gs_scope_spawn(&sessions->threads, gs_http_session_run, session, GS_NEVER)
-                      : -ENOMEM;
-    if (err) {
-        free(session);
+    struct gs_http_connection *connection = gs_http_connection_new(sessions, fd);
+    if (!connection) {
         gs_close(fd);
+        gs_semaphore_post(&sessions->slots);
+        return -ENOMEM;
+    }
+    int err = gs_scope_spawn(&sessions->threads, gs_http_session_run, connection, GS_NEVER);
+    if (err) {
+        gs_close(fd);
+        gs_http_connection_free(connection);
     }
     return err;
 }
@@ -61,10 +62,10 @@ static int start_session(struct gs_http_sessions *sessions, int fd)
 static int accept_one(struct gs_http_sessions *sessions, int listener, uint64_t deadline_ns)
 {
     int fd = gs_accept(listener, NULL, NULL, SOCK_CLOEXEC, deadline_ns);
-    int err = fd < 0 ? fd : start_session(sessions, fd);
-    if (err)
-        gs_semaphore_post(&sessions->slots);
-    return err;
+    if (fd >= 0)
+        return start_session(sessions, fd);
+    gs_semaphore_post(&sessions->slots);
+    return fd;
 }
 
 /* Whether accepting can never succeed again. */
@@ -78,73 +79,6 @@ static bool is_exhaustion(int err)
     return err == -EMFILE || err == -ENFILE || err == -ENOMEM || err == -ENOBUFS || err == -EAGAIN;
 }
 
-/* Whether a part of a request has arrived, which the session will notice. */
-static bool has_input(int fd)
-{
-    char byte;
-    return gs_sys_recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
-}
-
-/* End the input of a session that waits for such input, if none has arrived. What arrives now is
- * not received: the body behind it could be cut off. The sessions are locked. */
-static void end_input(struct gs_http_session *session, int waits)
-{
-    if (!atomic_compare_exchange_strong(&session->input_owner, &waits, GS_HTTP_INPUT_DRAINED) ||
-        has_input(session->exchange.fd))
-        return;
-    atomic_store(&session->input_owner, GS_HTTP_INPUT_ENDED);
-    gs_sys_shutdown(session->exchange.fd, SHUT_RD);
-}
-
-/* Which session gives way: what it waits for, and since when. */
-struct choice {
-    struct gs_http_session *session; /* NULL: none */
-    int waits;
-    uint64_t since_ns;
-};
-
-static void compare(struct choice *choice, struct gs_http_session *session, uint64_t until_ns)
-{
-    /* It may become busy meanwhile, which end_input() notices. */
-    int waits = atomic_load(&session->input_owner);
-    uint64_t since_ns = atomic_load_explicit(&session->since_ns, memory_order_relaxed);
-    if ((waits != GS_HTTP_INPUT_IDLE && waits != GS_HTTP_INPUT_HEAD) || since_ns > until_ns)
-        return;
-    if (!choice->session || waits < choice->waits ||
-        (waits == choice->waits && since_ns < choice->since_ns))
-        *choice = (struct choice){session, waits, since_ns};
-}
-
-/* Among those that are compared, and that have waited since until_ns at least: one that waits for a
- * request, or else for the rest of a head; the one that has waited longest. What was compared goes
- * to the end of the list. */
-static struct choice choose(struct gs_http_sessions *sessions, uint64_t until_ns)
-{
-    struct choice choice = {0};
-    struct gs_list *last = sessions->list.previous;
-    for (unsigned i = 0; i < COMPARED_MAX && !gs_list_is_empty(&sessions->list); i++) {
-        struct gs_list *link = sessions->list.next;
-        gs_list_remove(link);
-        gs_list_append(&sessions->list, link);
-        compare(&choice, gs_container_of(link, struct gs_http_session, link), until_ns);
-        if (link == last)
-            break;
-    }
-    return choice;
-}
-
-static void evict(struct gs_http_sessions *sessions)
-{
-    uint64_t now_ns = gs_clock_now();
-    if (now_ns <= EVICTED_AFTER_NS)
-        return;
-    gs_mutex_lock(&sessions->lock, GS_NEVER);
-    struct choice choice = choose(sessions, now_ns - EVICTED_AFTER_NS);
-    if (choice.session)
-        end_input(choice.session, choice.waits);
-    gs_mutex_unlock(&sessions->lock);
-}
-
 /* While no slot is free and a client waits, connections whose clients are silent give way to it.
  * Returns 0 or -errno. */
 static int take_slot(struct gs_http_sessions *sessions, int listener)
@@ -154,7 +88,7 @@ static int take_slot(struct gs_http_sessions *sessions, int listener)
         err = gs_wait_readable(listener, GS_NEVER);
         if (err)
             return err;
-        evict(sessions);
+        gs_http_workers_evict(sessions);
         err = gs_semaphore_wait(&sessions->slots, gs_clock_now() + PAUSE_NS);
     }
     return err;
@@ -193,27 +127,44 @@ static void accept_pending(struct gs_http_sessions *sessions, int listener, uint
     }
 }
 
-/* End the input of the sessions that wait for a request; a body that is still to come would be cut
- * off. The accesses pair with those of wait_for_request in head.c. */
-static void drain(struct gs_http_sessions *sessions)
+/* Returns 0; or -errno if connections are left when the deadline passes. */
+static int wait_for_connections(struct gs_http_sessions *sessions, uint64_t deadline_ns)
 {
-    atomic_store(&sessions->is_draining, true);
-    gs_mutex_lock(&sessions->lock, GS_NEVER);
-    GS_LIST_FOREACH (link, &sessions->list) {
-        struct gs_http_session *session = gs_container_of(link, struct gs_http_session, link);
-        end_input(session, GS_HTTP_INPUT_IDLE);
-    }
-    gs_mutex_unlock(&sessions->lock);
+    int err = 0;
+    while (!err && atomic_load(&sessions->open))
+        err = gs_semaphore_wait(&sessions->all_ended, deadline_ns);
+    return err;
+}
+
+static void cancel_threads(struct gs_http_sessions *sessions)
+{
+    gs_scope_cancel(&sessions->threads);
+    for (unsigned i = 0; i < sessions->worker_count; i++)
+        gs_scope_cancel(&sessions->workers[i].threads);
+}
+
+/* The threads may not have ended yet when their connections have. */
+static void wait_for_threads(struct gs_http_sessions *sessions)
+{
+    gs_scope_wait(&sessions->threads, GS_NEVER);
+    for (unsigned i = 0; i < sessions->worker_count; i++)
+        gs_scope_wait(&sessions->workers[i].threads, GS_NEVER);
 }
 
 static void finish(struct gs_http_sessions *sessions, int listener, bool is_listening)
 {
     bool was_cancelable = gs_thread_set_cancelable(false);
     uint64_t end_ns = gs_clock_after(gs_clock_now(), sessions->options.drain_timeout_ns);
-    drain(sessions);
+    gs_http_workers_enter(sessions, GS_HTTP_DRAINING);
     if (is_listening)
         accept_pending(sessions, listener, end_ns);
-    (void)!gs_scope_wait(&sessions->threads, end_ns);
+    if (wait_for_connections(sessions, end_ns)) {
+        gs_http_workers_enter(sessions, GS_HTTP_CANCELED);
+        cancel_threads(sessions);
+        (void)!wait_for_connections(sessions, GS_NEVER);
+    }
+    wait_for_threads(sessions);
+    gs_http_workers_stop(sessions);
     gs_thread_set_cancelable(was_cancelable);
 }
 
@@ -229,6 +180,19 @@ static int serve(struct gs_http_sessions *sessions, int listener)
 }
 
 /* What the sessions use is not on the stack of the caller, which may be private. */
+static struct gs_http_sessions *new_sessions(const struct gs_http_server *server)
+{
+    unsigned workers = gs_threads_workers();
+    size_t size = sizeof(struct gs_http_sessions) + workers * sizeof(struct gs_http_worker);
+    struct gs_http_sessions *sessions = aligned_alloc(_Alignof(struct gs_http_sessions), size);
+    if (!sessions)
+        return NULL;
+    memset(sessions, 0, size);
+    sessions->worker_count = workers;
+    set_options(sessions, server);
+    return sessions;
+}
+
 int gs_http_serve(int listener, const struct gs_http_server *server)
 {
     int is_listening = 0;
@@ -240,10 +204,10 @@ int gs_http_serve(int listener, const struct gs_http_server *server)
         return err;
     if (!is_listening)
         return -EINVAL;
-    struct gs_http_sessions *sessions = calloc(1, sizeof *sessions);
+    struct gs_http_sessions *sessions = new_sessions(server);
     if (!sessions)
         return -ENOMEM;
-    set_options(sessions, server);
+    gs_http_workers_start(sessions);
     err = serve(sessions, listener);
     free(sessions);
     return err;

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
-#include <stdlib.h>
 
 /* Maximum time from the last response until the client closes: as long as bytes keep coming, and
  * altogether. */
@@ -40,7 +39,8 @@ static void close_connection(struct gs_http_session *session)
     const struct linger reset = {.l_onoff = 1};
     if (session->state == GS_HTTP_RESPONSE_ABORTED)
         gs_sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    else if (session->must_linger || !session->body_done || gs_http_session_input_length(session))
+    else if (session->must_linger || !session->body_done ||
+             gs_http_input_length(session->connection))
         linger(session);
     gs_close(fd);
 }
@@ -59,11 +59,9 @@ static void refuse(struct gs_http_session *session, unsigned status)
 static bool serve_request(struct gs_http_session *session)
 {
     const struct gs_http_server *options = &session->sessions->options;
-    int status = gs_http_session_read_head(session);
-    if (status < 0)
-        return false;
+    unsigned status = gs_http_session_read_head(session);
     if (status) {
-        refuse(session, (unsigned)status);
+        refuse(session, status);
         return false;
     }
     options->handler(&session->exchange, options->data);
@@ -74,32 +72,17 @@ static bool serve_request(struct gs_http_session *session)
 
 /* ---- The life of a session ---- */
 
-struct gs_http_session *gs_http_session_new(struct gs_http_sessions *sessions, int fd)
+/* What a request sets is left as it is. */
+static void init(struct gs_http_session *session, struct gs_http_connection *connection)
 {
-    struct gs_http_session *session = calloc(1, sizeof *session);
-    if (!session)
-        return NULL;
-    session->sessions = sessions;
-    session->exchange.fd = fd;
-    session->is_first = true;
-    session->date_seconds = -1;
-    return session;
-}
-
-/* Enter the list by which a draining server finds its sessions. */
-static void enter(struct gs_http_session *session)
-{
-    struct gs_http_sessions *sessions = session->sessions;
-    gs_mutex_lock(&sessions->lock, GS_NEVER);
-    gs_list_append(&sessions->list, &session->link);
-    gs_mutex_unlock(&sessions->lock);
-}
-
-static void leave(struct gs_http_session *session)
-{
-    gs_mutex_lock(&session->sessions->lock, GS_NEVER);
-    gs_list_remove(&session->link);
-    gs_mutex_unlock(&session->sessions->lock);
+    session->connection = connection;
+    session->sessions = connection->sessions;
+    session->exchange.fd = connection->fd;
+    session->must_linger = false;
+    session->head = session->fields = NULL;
+    session->fields_length = session->fields_size = 0;
+    session->state = GS_HTTP_RESPONSE_NONE;
+    session->body_done = true;
 }
 
 /* Called when the thread ends, also by a handler that calls gs_thread_exit: a response that it has
@@ -107,24 +90,33 @@ static void leave(struct gs_http_session *session)
 static void end(void *argument)
 {
     struct gs_http_session *session = argument;
-    struct gs_http_sessions *sessions = session->sessions;
     if (session->state == GS_HTTP_RESPONSE_HEAD || session->state == GS_HTTP_RESPONSE_BODY)
         gs_http_abort(&session->exchange);
-    leave(session);
     close_connection(session);
     gs_http_session_release(session);
-    free(session->input);
-    free(session);
-    gs_semaphore_post(&sessions->slots);
+    gs_http_connection_free(session->connection);
 }
 
-int gs_http_session_run(void *argument)
+/* Serve the requests that are there. Returns whether others may follow. */
+static bool serve_requests(struct gs_http_session *session)
 {
-    struct gs_http_session *session = argument;
-    gs_cleanup_push(&session->cleanup, end, session);
-    enter(session);
-    while (serve_request(session))
+    enum gs_http_progress progress;
+    while ((progress = gs_http_connection_next(session->connection)) == GS_HTTP_READY) {
+        if (!serve_request(session))
+            return false;
         gs_http_session_release(session);
-    gs_cleanup_pop(true);
+    }
+    return progress == GS_HTTP_INCOMPLETE && !gs_thread_is_canceled();
+}
+
+int gs_http_session_run(void *connection)
+{
+    struct gs_http_session session;
+    init(&session, connection);
+    gs_cleanup_push(&session.cleanup, end, &session);
+    bool is_kept = serve_requests(&session);
+    gs_cleanup_pop(!is_kept);
+    if (is_kept)
+        gs_http_connection_wait(connection);
     return 0;
 }

@@ -1,41 +1,21 @@
-/* Internals of a session: a connection of gs_http_serve, and its current request.
+/* Internals of a session: a thread of gs_http_serve, which serves the requests that a connection
+ * has, and their responses. It ends, and its memory with it, when it would wait for a request
+ * (connection.h).
  *
  *     gs_http_session_run                         session.c
- *       .-> read the head, refuse it, or wait     head.c
+ *       .-> look for a request                    connection.c
+ *       |   read the head, or refuse it           head.c
  *       |   call the handler                      gs_http_read: body.c; gs_http_respond: response.c
  *       '-- finish the response, discard the rest of the body
- *     close, after a lingering one if the client may still be sending
- *
- * Received bytes that are not consumed yet are in the input buffer, which exists only while there
- * are some: an idle connection has its session and its thread. The head is copied out of it, so
- * that the strings of an exchange stay where they are while the body is received. */
+ *     let the connection wait; or close it, after lingering if the client may still be sending */
 #ifndef GS_HTTP_SERVER_SESSION_H
 #define GS_HTTP_SERVER_SESSION_H
 
 #include "http/chunked.h"
-#include "http/date.h"
-
-#include <gossamer/http.h>
-#include <gossamer/http_server.h>
-#include <gossamer/list.h>
-#include <gossamer/scope.h>
-#include <stdatomic.h>
+#include "http_server/connection.h"
 
 /* A rest of a body that is longer than this is not discarded. */
 #define GS_HTTP_SERVER_DISCARD_MAX (256 << 10)
-
-/* What all sessions of one call of gs_http_serve share. */
-struct gs_http_sessions {
-    struct gs_http_server options;          /* with the defaults filled in */
-    struct gs_http_options limits;          /* for the parser */
-    struct gs_thread_attributes attributes; /* of the threads */
-    struct gs_semaphore slots;
-    struct gs_scope threads;
-    atomic_bool is_draining;
-
-    struct gs_mutex lock;
-    struct gs_list list;
-};
 
 enum gs_http_response_state {
     GS_HTTP_RESPONSE_NONE,
@@ -52,28 +32,12 @@ enum gs_http_response_framing {
     GS_HTTP_FRAMED_BY_CLOSE,
 };
 
-/* Whose decision it is what becomes of a session's input. */
-enum gs_http_input_owner {
-    GS_HTTP_INPUT_BUSY,    /* the session's: it receives a request, or handles one */
-    GS_HTTP_INPUT_IDLE,    /* nobody's: the session waits for a request, and receives nothing */
-    GS_HTTP_INPUT_HEAD,    /* the same, for the rest of a request's head */
-    GS_HTTP_INPUT_DRAINED, /* end_input()'s, until the sessions' lock is released */
-    GS_HTTP_INPUT_ENDED,   /* nobody's any more: what arrives is not received */
-};
-
 struct gs_http_session {
     struct gs_http_exchange exchange;
-    struct gs_http_sessions *sessions;
-    struct gs_list link;
+    struct gs_http_connection *connection;
+    const struct gs_http_sessions *sessions;
     struct gs_cleanup cleanup;
-    atomic_int input_owner;     /* enum gs_http_input_owner */
-    _Atomic(uint64_t) since_ns; /* since when it waits for a head; set before input_owner */
-    bool is_first;              /* no request has come yet */
-    bool must_linger;           /* a response was the last: the client may send on */
-
-    char *input; /* NULL: no bytes */
-    size_t input_start, input_end, input_size;
-    int received_error; /* why the bytes that were received are lost: -ENOMEM */
+    bool must_linger; /* a response was the last: the client may send on */
 
     /* The request. */
     char *head; /* its fields, and the text that they and the other members point to */
@@ -94,8 +58,6 @@ struct gs_http_session {
     size_t fields_length, fields_size;
     char start[128], end[128]; /* of the head, before and after the fields */
     size_t start_length, end_length;
-    int64_t date_seconds; /* of date; -1: none yet */
-    char date[GS_HTTP_DATE_LENGTH];
 };
 
 static inline struct gs_http_session *gs_http_session_of(struct gs_http_exchange *exchange)
@@ -105,32 +67,14 @@ static inline struct gs_http_session *gs_http_session_of(struct gs_http_exchange
 
 /* ---- In session.c ---- */
 
-/* Create the session of a connection, which it closes at its end. Returns NULL if memory is
- * exhausted. */
-struct gs_http_session *gs_http_session_new(struct gs_http_sessions *sessions, int fd);
-
-/* A gs_scope_fn: serve the connection, and free its session. */
-int gs_http_session_run(void *argument);
-
-/* ---- In input.c ---- */
-
-/* Receive into the input buffer. Returns the number of bytes, 0 at the end of the stream, or an
- * error as gs_recv. */
-ssize_t gs_http_session_receive(struct gs_http_session *session, uint64_t deadline_ns);
-
-/* Remove n bytes from the start of the input. */
-void gs_http_session_consume(struct gs_http_session *session, size_t n);
-
-static inline size_t gs_http_session_input_length(const struct gs_http_session *session)
-{
-    return session->input_end - session->input_start;
-}
+/* A gs_scope_fn: serve the connection, which it takes. */
+int gs_http_session_run(void *connection);
 
 /* ---- In head.c ---- */
 
-/* Wait for the next request, and set up its exchange. Returns 0; a status, to refuse it with; or
- * -errno if there is none (-EPIPE: the connection has ended, or should end). */
-int gs_http_session_read_head(struct gs_http_session *session);
+/* Set up the exchange of the request that the connection has. Returns 0, or a status to refuse it
+ * with. */
+unsigned gs_http_session_read_head(struct gs_http_session *session);
 
 /* Free what belongs to the request. */
 void gs_http_session_release(struct gs_http_session *session);

@@ -18,6 +18,44 @@ static inline void log_call(const struct gs_watcher *watcher)
     strncat(calls, watcher->data, sizeof calls - strlen(calls) - 1);
 }
 
+/* Callbacks that log the call. */
+
+static inline void log_io(struct gs_io *io, unsigned events)
+{
+    (void)events;
+    log_call(&io->watcher);
+}
+
+static inline void log_timer(struct gs_timer *timer)
+{
+    log_call(&timer->watcher);
+}
+
+static inline void log_signal(struct gs_signal *signal)
+{
+    log_call(&signal->watcher);
+}
+
+static inline void log_async(struct gs_async *async)
+{
+    log_call(&async->watcher);
+}
+
+static inline void log_idle(struct gs_idle *idle)
+{
+    log_call(&idle->watcher);
+}
+
+static inline void log_prepare(struct gs_prepare *prepare)
+{
+    log_call(&prepare->watcher);
+}
+
+static inline void log_check(struct gs_check *check)
+{
+    log_call(&check->watcher);
+}
+
 static inline void clear_calls(void)
 {
     calls[0] = 0;

@@ -61,17 +61,6 @@ TEST(loop_without_memory_is_refused_and_leaks_no_descriptor)
     CHECK_EQ(fd, next_fd);
 }
 
-static void on_io(struct gs_io *io, unsigned events)
-{
-    (void)events;
-    log_call(&io->watcher);
-}
-
-static void on_timer(struct gs_timer *timer)
-{
-    log_call(&timer->watcher);
-}
-
 TEST(descriptor_without_memory_for_its_slot_does_not_start)
 {
     int pair[2];
@@ -80,7 +69,7 @@ TEST(descriptor_without_memory_for_its_slot_does_not_start)
     connect_pair(pair);
     put_byte(pair[1]);
     int fd = fcntl(pair[0], F_DUPFD, 100);
-    gs_io_init(&io, loop, on_io);
+    gs_io_init(&io, loop, log_io);
     io.watcher.data = "i";
     gs_io_set(&io, fd, GS_READ);
     for (int n = 0; n < 2; n++) {
@@ -104,7 +93,7 @@ TEST(timer_without_memory_does_not_start_and_active_ones_need_none)
     int failed = 0;
     passing = 0;
     for (int i = 0; i < 1000; i++) {
-        gs_timer_init(&timers[i], loop, on_timer);
+        gs_timer_init(&timers[i], loop, log_timer);
         timers[i].watcher.data = "";
         int err = gs_timer_start(&timers[i], 1 + (uint64_t)i);
         CHECK(!err || err == -ENOMEM);
@@ -203,7 +192,7 @@ TEST(walk_without_memory_visits_nothing)
     struct gs_timer timer;
     int visits = 0;
     struct gs_loop *loop = new_loop();
-    gs_timer_init(&timer, loop, on_timer);
+    gs_timer_init(&timer, loop, log_timer);
     CHECK_EQ(gs_timer_start(&timer, GS_NEVER), 0);
     passing = 0;
     CHECK_EQ(gs_loop_walk(loop, GS_WATCHERS_ALL, count_visit, &visits), -ENOMEM);
@@ -221,8 +210,8 @@ TEST(waiting_collecting_and_changing_allocate_nothing)
     struct gs_timer timer;
     struct gs_loop *loop = new_loop();
     connect_pair(pair);
-    gs_io_init(&io, loop, on_io);
-    gs_timer_init(&timer, loop, on_timer);
+    gs_io_init(&io, loop, log_io);
+    gs_timer_init(&timer, loop, log_timer);
     io.watcher.data = timer.watcher.data = "";
     start_io(&io, pair[0], GS_READ);
     CHECK_EQ(gs_timer_start(&timer, 1), 0);

@@ -6,16 +6,11 @@
 static struct gs_loop *loop;
 static struct gs_async a, b;
 
-static void on_async(struct gs_async *async)
-{
-    log_call(&async->watcher);
-}
-
 static void set_up(void)
 {
     loop = new_loop();
-    gs_async_init(&a, loop, on_async);
-    gs_async_init(&b, loop, on_async);
+    gs_async_init(&a, loop, log_async);
+    gs_async_init(&b, loop, log_async);
     a.watcher.data = "a";
     b.watcher.data = "b";
     gs_async_start(&a);
@@ -47,7 +42,7 @@ TEST(first_sent_is_first_called)
 
 static void send_itself_once(struct gs_async *async)
 {
-    on_async(async);
+    log_async(async);
     if (!calls[1])
         gs_async_send(async);
 }
@@ -85,7 +80,7 @@ TEST(stopped_async_is_not_called_and_can_be_started_and_sent_again)
 
 static void stop_b(struct gs_async *async)
 {
-    on_async(async);
+    log_async(async);
     gs_async_stop(&b);
 }
 
@@ -112,7 +107,7 @@ TEST(async_that_was_sent_may_be_freed_when_it_was_stopped)
     struct gs_async *sent = malloc(sizeof *sent);
     set_up();
     CHECK(sent);
-    gs_async_init(sent, loop, on_async);
+    gs_async_init(sent, loop, log_async);
     gs_async_start(sent);
     gs_async_send(sent);
     gs_async_send(&a);

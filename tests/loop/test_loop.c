@@ -45,42 +45,6 @@ TEST(watchers_fit_a_cache_line)
     CHECK(sizeof(struct slot) <= 16);
 }
 
-static void on_timer(struct gs_timer *timer)
-{
-    log_call(&timer->watcher);
-}
-
-static void on_io(struct gs_io *io, unsigned events)
-{
-    (void)events;
-    log_call(&io->watcher);
-}
-
-static void on_signal(struct gs_signal *signal)
-{
-    log_call(&signal->watcher);
-}
-
-static void on_async(struct gs_async *async)
-{
-    log_call(&async->watcher);
-}
-
-static void on_idle(struct gs_idle *idle)
-{
-    log_call(&idle->watcher);
-}
-
-static void on_prepare(struct gs_prepare *prepare)
-{
-    log_call(&prepare->watcher);
-}
-
-static void on_check(struct gs_check *check)
-{
-    log_call(&check->watcher);
-}
-
 static void on_op(struct gs_op *op, int64_t result)
 {
     (void)result;
@@ -101,28 +65,28 @@ TEST(free_stops_all_that_is_active_without_a_call)
     struct gs_op op;
     loop = new_loop();
     connect_pair(pair);
-    gs_io_init(&io, loop, on_io);
+    gs_io_init(&io, loop, log_io);
     start_io(&io, pair[0], GS_READ);
-    gs_io_init(&fed_io, loop, on_io);
+    gs_io_init(&fed_io, loop, log_io);
     start_io(&fed_io, pair[0], GS_READ);
     gs_watcher_feed(&fed_io.watcher, GS_READ);
-    gs_timer_init(&timer, loop, on_timer);
+    gs_timer_init(&timer, loop, log_timer);
     CHECK_EQ(gs_timer_start(&timer, 7), 0);
-    gs_timer_init(&due, loop, on_timer);
+    gs_timer_init(&due, loop, log_timer);
     CHECK_EQ(gs_timer_start(&due, 5), 0);
     gs_loop_collect_timers(loop);
-    gs_signal_init(&signal, loop, on_signal);
+    gs_signal_init(&signal, loop, log_signal);
     CHECK_EQ(gs_signal_start(&signal, SIGUSR1), 0);
-    gs_async_init(&async, loop, on_async);
+    gs_async_init(&async, loop, log_async);
     gs_async_start(&async);
-    gs_async_init(&sent, loop, on_async);
+    gs_async_init(&sent, loop, log_async);
     gs_async_start(&sent);
     gs_async_send(&sent);
-    gs_idle_init(&idle, loop, on_idle);
+    gs_idle_init(&idle, loop, log_idle);
     gs_idle_start(&idle);
-    gs_prepare_init(&prepare, loop, on_prepare);
+    gs_prepare_init(&prepare, loop, log_prepare);
     gs_prepare_start(&prepare);
-    gs_check_init(&check, loop, on_check);
+    gs_check_init(&check, loop, log_check);
     gs_check_start(&check);
     gs_op_init(&op, loop, on_op);
     CHECK_EQ(gs_op_recv(&op, pair[1], &byte, 1, 0), 0);
@@ -143,7 +107,7 @@ TEST(run_returns_when_nothing_is_left_to_wait_for)
     struct gs_timer timer;
     loop = new_loop();
     CHECK_EQ(gs_loop_run(loop), 0);
-    gs_timer_init(&timer, loop, on_timer);
+    gs_timer_init(&timer, loop, log_timer);
     timer.watcher.data = "t";
     CHECK_EQ(gs_timer_start(&timer, 1), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
@@ -155,8 +119,8 @@ TEST(unreferenced_watcher_does_not_keep_the_loop)
 {
     struct gs_timer timer, endless;
     loop = new_loop();
-    gs_timer_init(&timer, loop, on_timer);
-    gs_timer_init(&endless, loop, on_timer);
+    gs_timer_init(&timer, loop, log_timer);
+    gs_timer_init(&endless, loop, log_timer);
     timer.watcher.data = "t";
     CHECK_EQ(gs_timer_start(&endless, GS_NEVER), 0);
     gs_watcher_unref(&endless.watcher);
@@ -189,8 +153,8 @@ TEST(stop_ends_the_run_after_what_is_pending)
     struct gs_timer first, second, third;
     loop = new_loop();
     gs_timer_init(&first, loop, stop_loop);
-    gs_timer_init(&second, loop, on_timer);
-    gs_timer_init(&third, loop, on_timer);
+    gs_timer_init(&second, loop, log_timer);
+    gs_timer_init(&third, loop, log_timer);
     first.watcher.data = "1";
     second.watcher.data = "2";
     third.watcher.data = "3";
@@ -224,7 +188,7 @@ TEST(stop_outside_of_a_run_does_nothing)
 {
     struct gs_timer timer;
     loop = new_loop();
-    gs_timer_init(&timer, loop, on_timer);
+    gs_timer_init(&timer, loop, log_timer);
     timer.watcher.data = "t";
     CHECK_EQ(gs_timer_start(&timer, 1), 0);
     gs_loop_stop(loop);
@@ -252,7 +216,7 @@ TEST(stop_ends_the_innermost_run_only)
     loop = new_loop();
     gs_timer_init(&outer, loop, run_until_inner_stops);
     gs_timer_init(&inner, loop, stop_loop);
-    gs_timer_init(&last, loop, on_timer);
+    gs_timer_init(&last, loop, log_timer);
     outer.watcher.data = "(";
     inner.watcher.data = "i";
     last.watcher.data = "l";
@@ -291,7 +255,7 @@ TEST(counts_have_iterations_and_callbacks)
     struct gs_loop_counts counts;
     struct gs_timer timer;
     loop = new_loop();
-    gs_timer_init(&timer, loop, on_timer);
+    gs_timer_init(&timer, loop, log_timer);
     timer.watcher.data = "";
     CHECK_EQ(gs_timer_start_repeat(&timer, 1, 1), 0);
     for (int i = 0; i < 5; i++)
@@ -329,13 +293,13 @@ TEST(child_process_has_a_loop_of_its_own_after_fork)
     FILE *file = tmpfile();
     loop = new_loop();
     connect_pair(pair);
-    gs_io_init(&io, loop, on_io);
+    gs_io_init(&io, loop, log_io);
     io.watcher.data = "r";
     start_io(&io, pair[0], GS_READ);
-    gs_io_init(&file_io, loop, on_io);
+    gs_io_init(&file_io, loop, log_io);
     file_io.watcher.data = "f";
     start_io(&file_io, fileno(file), GS_READ);
-    gs_async_init(&async, loop, on_async);
+    gs_async_init(&async, loop, log_async);
     async.watcher.data = "a";
     gs_async_start(&async);
     CHECK_EQ(step(loop), 1);

@@ -3,11 +3,6 @@
 
 static struct gs_loop *loop;
 
-static void on_timer(struct gs_timer *timer)
-{
-    log_call(&timer->watcher);
-}
-
 static struct gs_timer outer_timer, middle_timer, inner_timer, last_timer;
 
 static void run_within(struct gs_timer *timer)
@@ -34,7 +29,7 @@ static void set_up_nested(gs_timer_fn *innermost)
     gs_timer_init(&outer_timer, loop, run_within);
     gs_timer_init(&middle_timer, loop, run_within);
     gs_timer_init(&inner_timer, loop, innermost);
-    gs_timer_init(&last_timer, loop, on_timer);
+    gs_timer_init(&last_timer, loop, log_timer);
     outer_timer.watcher.data = middle_timer.watcher.data = "(";
     inner_timer.watcher.data = "x";
     last_timer.watcher.data = "l";
@@ -58,7 +53,7 @@ TEST(stop_all_ends_every_run_however_deep)
 TEST(stop_all_outside_of_a_run_does_nothing)
 {
     loop = new_loop();
-    gs_timer_init(&last_timer, loop, on_timer);
+    gs_timer_init(&last_timer, loop, log_timer);
     last_timer.watcher.data = "l";
     CHECK_EQ(gs_timer_start(&last_timer, 1), 0);
     gs_loop_stop_all(loop);

@@ -10,58 +10,27 @@ static struct gs_prepare prepare, other_prepare;
 static struct gs_check check, other_check;
 static int pair[2];
 
-static void on_io(struct gs_io *watcher, unsigned events)
-{
-    (void)events;
-    log_call(&watcher->watcher);
-}
-
-static void on_timer(struct gs_timer *watcher)
-{
-    log_call(&watcher->watcher);
-}
-
-static void on_async(struct gs_async *watcher)
-{
-    log_call(&watcher->watcher);
-}
-
-static void on_idle(struct gs_idle *watcher)
-{
-    log_call(&watcher->watcher);
-}
-
-static void on_prepare(struct gs_prepare *watcher)
-{
-    log_call(&watcher->watcher);
-}
-
-static void on_check(struct gs_check *watcher)
-{
-    log_call(&watcher->watcher);
-}
-
 static void set_up(void)
 {
     loop = new_loop();
     connect_pair(pair);
-    gs_io_init(&io, loop, on_io);
+    gs_io_init(&io, loop, log_io);
     io.watcher.data = "r";
-    gs_timer_init(&timer, loop, on_timer);
+    gs_timer_init(&timer, loop, log_timer);
     timer.watcher.data = "t";
-    gs_async_init(&async, loop, on_async);
+    gs_async_init(&async, loop, log_async);
     async.watcher.data = "a";
-    gs_idle_init(&idle, loop, on_idle);
+    gs_idle_init(&idle, loop, log_idle);
     idle.watcher.data = "i";
-    gs_idle_init(&other_idle, loop, on_idle);
+    gs_idle_init(&other_idle, loop, log_idle);
     other_idle.watcher.data = "I";
-    gs_prepare_init(&prepare, loop, on_prepare);
+    gs_prepare_init(&prepare, loop, log_prepare);
     prepare.watcher.data = "p";
-    gs_prepare_init(&other_prepare, loop, on_prepare);
+    gs_prepare_init(&other_prepare, loop, log_prepare);
     other_prepare.watcher.data = "P";
-    gs_check_init(&check, loop, on_check);
+    gs_check_init(&check, loop, log_check);
     check.watcher.data = "c";
-    gs_check_init(&other_check, loop, on_check);
+    gs_check_init(&other_check, loop, log_check);
     other_check.watcher.data = "C";
 }
 
@@ -251,7 +220,7 @@ TEST(nested_iteration_calls_the_rest_of_the_outer_one_first)
 {
     struct gs_timer second;
     set_up();
-    gs_timer_init(&second, loop, on_timer);
+    gs_timer_init(&second, loop, log_timer);
     second.watcher.data = "s";
     gs_timer_init(&timer, loop, run_nested);
     timer.watcher.data = "t";

@@ -11,16 +11,11 @@
 static struct gs_loop *loop;
 static struct gs_signal a, b;
 
-static void on_signal(struct gs_signal *signal)
-{
-    log_call(&signal->watcher);
-}
-
 static void set_up(void)
 {
     loop = new_loop();
-    gs_signal_init(&a, loop, on_signal);
-    gs_signal_init(&b, loop, on_signal);
+    gs_signal_init(&a, loop, log_signal);
+    gs_signal_init(&b, loop, log_signal);
     a.watcher.data = "a";
     b.watcher.data = "b";
 }
@@ -42,7 +37,7 @@ TEST(every_watcher_of_the_signal_is_called_and_of_no_other)
 {
     struct gs_signal other;
     set_up();
-    gs_signal_init(&other, loop, on_signal);
+    gs_signal_init(&other, loop, log_signal);
     other.watcher.data = "o";
     CHECK_EQ(gs_signal_start(&a, SIGUSR1), 0);
     CHECK_EQ(gs_signal_start(&b, SIGUSR1), 0);
@@ -77,7 +72,7 @@ TEST(every_loop_that_watches_the_signal_calls_back)
     CHECK_EQ(gs_signal_start(&a, SIGUSR1), 0);
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(gs_loop_new(&others[i]), 0);
-        gs_signal_init(&watchers[i], others[i], on_signal);
+        gs_signal_init(&watchers[i], others[i], log_signal);
         watchers[i].watcher.data = (char *[]){"0", "1", "2"}[i];
         CHECK_EQ(gs_signal_start(&watchers[i], i < 2 ? SIGUSR1 : SIGUSR2), 0);
     }
@@ -239,7 +234,7 @@ static struct gs_loop *start_own(struct gs_signal *signal, int number)
     struct gs_loop *own;
     if (gs_loop_new(&own))
         abort();
-    gs_signal_init(signal, own, on_signal);
+    gs_signal_init(signal, own, log_signal);
     if (gs_signal_start(signal, number))
         abort();
     return own;

@@ -13,11 +13,6 @@ static uint64_t read_clock(void *data)
 static struct gs_loop *loop;
 static struct gs_timer a, b, c;
 
-static void on_timer(struct gs_timer *timer)
-{
-    log_call(&timer->watcher);
-}
-
 static void set_up(void)
 {
     struct gs_timer *all[] = {&a, &b, &c};
@@ -26,7 +21,7 @@ static void set_up(void)
     clock_ns = 1000;
     gs_loop_set_clock(loop, read_clock, NULL);
     for (int i = 0; i < 3; i++) {
-        gs_timer_init(all[i], loop, on_timer);
+        gs_timer_init(all[i], loop, log_timer);
         all[i]->watcher.data = names[i];
     }
 }
@@ -144,7 +139,7 @@ TEST(stopped_timer_never_fires)
 
 static void stop_b(struct gs_timer *timer)
 {
-    on_timer(timer);
+    log_timer(timer);
     gs_timer_stop(&b);
 }
 
@@ -162,7 +157,7 @@ TEST(timer_stopped_while_due_is_not_called)
 
 static void move_b(struct gs_timer *timer)
 {
-    on_timer(timer);
+    log_timer(timer);
     (void)gs_timer_start(&b, 5000);
 }
 
@@ -182,7 +177,7 @@ TEST(timer_moved_while_due_is_not_called_for_its_former_deadline)
 
 static void again_in_100(struct gs_timer *timer)
 {
-    on_timer(timer);
+    log_timer(timer);
     (void)gs_timer_start(timer, timer->deadline_ns + 100);
 }
 
@@ -228,7 +223,7 @@ TEST(repeated_timer_started_once_fires_once)
 
 static void stop_itself(struct gs_timer *timer)
 {
-    on_timer(timer);
+    log_timer(timer);
     gs_timer_stop(timer);
 }
 

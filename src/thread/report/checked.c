@@ -3,6 +3,7 @@
 #ifdef GS_CHECKED
 #include "thread/io/descriptors.h"
 #include "thread/report/backtrace.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/stacks.h"
 #include "thread/sync/channel.h"
 

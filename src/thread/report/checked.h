@@ -41,7 +41,8 @@ enum fate { FATE_LIVE, FATE_JOINED, FATE_DETACHED, FATE_ABANDONED };
  * NULL: none. */
 struct gs_thread *gs_quarantine_thread(struct gs_thread *thread);
 void gs_quarantine_after_fork(void);
-#define CHECKED_AFTER_FORK() (gs_quarantine_after_fork(), gs_cycles_after_fork())
+#define CHECKED_AFTER_FORK()                                                                       \
+    (gs_quarantine_after_fork(), gs_cycles_after_fork(), gs_protected_after_fork())
 
 /* The thread has not been joined, nor has it ended when it was detached. */
 void gs_checked_handle(struct gs_call call, const struct gs_thread *thread);
@@ -56,6 +57,7 @@ void gs_checked_joinable(struct gs_call call, const struct gs_thread *thread);
 void gs_checked_blocked(struct gs_thread *thread);
 int gs_checked_resumed(struct gs_thread *thread, int result);
 void gs_cycles_after_fork(void);
+void gs_protected_after_fork(void);
 #define CHECKED_BLOCKED(thread_) gs_checked_blocked(thread_)
 #define CHECKED_RESUMED(thread_, result_) gs_checked_resumed(thread_, result_)
 

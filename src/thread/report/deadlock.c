@@ -2,6 +2,7 @@
  * Each thread waits for at most one thread that can be identified, so the threads form chains, each
  * of which ends or leads into one cycle. */
 #include "thread/report/backtrace.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/stacks.h"
 
 /* ---- What a thread waits for ----

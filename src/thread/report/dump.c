@@ -1,5 +1,6 @@
 /* gs_threads_dump, and the same by a signal. */
 #include "thread/report/dump.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/shared_stack.h"
 
 struct dump {

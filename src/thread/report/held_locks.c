@@ -3,6 +3,7 @@
 #include "thread/preload/lock_tracker.h"
 
 #include "thread/report/report.h"
+#include "thread/schedule/thread_extra.h"
 
 #include <dlfcn.h>
 #include <gossamer/sys.h>

@@ -17,7 +17,7 @@ static void check_run_queue(const struct worker *worker)
             assert(thread->worker == worker);
             assert(thread != worker->current);
             assert((char *)thread->sp < thread->stack_top ||
-                   thread->stack_class == CLASS_USER_STACK);
+                   thread->stack_class == CLASS_USER_STACK || !thread->stack_top);
             (void)thread;
         }
     }

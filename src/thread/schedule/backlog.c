@@ -4,6 +4,7 @@
 #include "thread/schedule/backlog.h"
 
 #include "thread/io/descriptors.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/stacks.h"
 
 #include <stdio.h>

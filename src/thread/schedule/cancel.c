@@ -9,6 +9,7 @@
  *
  * The list refers to the thread: so a thread that ends while the state is SENT is completed when
  * the worker delivers it. (tests/model/cancel.pml) */
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/stacks.h"
 
 #include <assert.h>

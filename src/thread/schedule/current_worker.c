@@ -4,6 +4,7 @@
  * compiler may keep the address of such a variable, which would be wrong when a thread has resumed
  * on another worker. In a kernel thread that may be no worker, where the GS base may be 0, that
  * variable is also faster than the instruction that reads the base. */
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/stacks.h"
 
 #include <sys/auxv.h>

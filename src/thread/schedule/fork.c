@@ -12,6 +12,8 @@
 #include "thread/io/file_ring.h"
 #include "thread/io/files.h"
 #include "thread/report/backtrace.h"
+#include "thread/schedule/off_stack.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/shared_stack.h"
 
 #include <errno.h>
@@ -285,16 +287,21 @@ int gs_fork_register(void)
 static pid_t fork_with(const struct gs_fork_functions *functions, void *argument)
 {
     struct gs_thread *self = thread_current();
-    struct forking call = {.thread = self, .functions = functions, .argument = argument};
+    struct off_stack off = {.thread = self};
+    struct forking local = {.thread = self, .functions = functions, .argument = argument};
     int err = gs_atfork_start();
     if (err)
         return err;
     if ((self->extra && self->extra->tls_base) || self->worker->is_stack_in_use)
         return -EOPNOTSUPP;
-    add_call(&call);
+    struct forking *call = off_stack_in(&off, &local, sizeof local);
+    if (off.err)
+        return off.err;
+    add_call(call);
     pid_t pid = fork();
-    err = pid < 0 ? -errno : call.err;
-    remove_call(&call);
+    err = pid < 0 ? -errno : call->err;
+    remove_call(call);
+    off_stack_end(&off);
     return err ? err : pid;
 }
 

@@ -11,6 +11,7 @@
 #include "thread/io/descriptors.h"
 #include "thread/report/backtrace.h"
 #include "thread/schedule/backlog.h"
+#include "thread/schedule/thread_extra.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>

@@ -1,5 +1,6 @@
 #include "thread/schedule/off_stack.h"
 #include "thread/context/sanitizer.h"
+#include "thread/schedule/thread_extra.h"
 
 #include <stdlib.h>
 #include <sys/uio.h>

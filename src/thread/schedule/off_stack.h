@@ -19,6 +19,7 @@
  *     --------------------------------+----------------------+----------------------------------
  *     sleep, park, join; scopes; all  |  control block       |  none
  *     of sync.h but the next two      |                      |
+ *     handlers of gs_fork             |  copied: the call    |  none
  *     channel                         |  control block       |  copied: the item
  *     select                          |  copied: its events  |  copied: the cases and their items
  *     readable, writable: most calls  |  control block       |  none: the thread calls the kernel

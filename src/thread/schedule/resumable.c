@@ -274,3 +274,8 @@ unsigned gs_threads_worker(void)
     struct worker *worker = gs_worker_or_null();
     return worker ? worker->index + 1 : 0;
 }
+
+unsigned gs_threads_workers(void)
+{
+    return gs_runtime.options.workers;
+}

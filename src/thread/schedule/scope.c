@@ -2,6 +2,7 @@
  * waits at, which may be the scope's. So members are first marked under the lock, which keeps them
  * from being completed (cancel.c), and the cancellations are delivered afterwards. */
 #include "thread/schedule/scope.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/schedule/wait.h"
 
 #include <assert.h>
@@ -153,7 +154,10 @@ static int create(struct worker *worker, const struct gs_thread_attributes *attr
 
 int gs_scope_spawn(struct gs_scope *scope, gs_scope_fn *fn, void *argument, uint64_t deadline_ns)
 {
-    CHECKED_WAIT(deadline_ns);
+    if (deadline_ns)
+        CHECKED_WAIT(deadline_ns);
+    else
+        CHECKED_WORKER();
     const struct gs_thread_attributes *attributes = scope->attributes;
     struct gs_thread *thread;
     if (attributes && (attributes->stack || attributes->start))

@@ -1,6 +1,7 @@
 #include "thread/context/valgrind.h"
 #include "thread/report/report.h"
 #include "thread/schedule/scope.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/schedule/wait.h"
 #include "thread/stack/shared_stack.h"
 #include "thread/stack/stack_class.h"
@@ -39,10 +40,9 @@ ALWAYS_INLINE int get_stack(struct worker *worker, const struct gs_thread_attrib
     size_t size = attributes->stack_size ? attributes->stack_size : gs_runtime.options.stack_size;
     if (attributes->stack)
         return init_on_user_stack(attributes, ret_thread);
-    size += CHECKED_PROTECTED_SIZE(attributes);
-    int class = UNLIKELY(attributes->stack_is_shared) && gs_stack_is_shared(attributes, fn)
+    int class = UNLIKELY(attributes->stack_is_shared) && gs_stack_is_shared(attributes, size, fn)
                     ? CLASS_SHARED
-                    : gs_stacks_class(size);
+                    : gs_stacks_class(size + CHECKED_PROTECTED_SIZE(attributes));
     if (class < 0)
         return class;
     if (class == CLASS_SHARED && gs_shared_stacks_prepare())

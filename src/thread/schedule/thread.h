@@ -74,6 +74,7 @@ enum park_state { PARK_EMPTY, PARK_NOTIFIED, PARK_PARKED };
 enum cancel_state { CANCEL_FINISHED, CANCEL_NONE, CANCEL_SENT, CANCEL_DELIVERED };
 
 struct claimed;
+struct thread_extra;
 
 /* How a report finds the thread that holds the object waited at (deadlock.c). HOLDER_WRITER: the
  * wait of a reader. */
@@ -116,29 +117,10 @@ struct wait_kind {
 
 #define NAME_SIZE 24
 
-/* What few threads have (thread_extra.c). All zero at first. */
-struct thread_extra {
-    char name[NAME_SIZE];
-    void **values;
-    struct gs_scope *scope; /* of which it is a member; NULL: none */
-    int (*scope_fn)(void *argument);
-    struct gs_thread *next_member, **previous_member; /* guarded by the scope's lock */
-    struct gs_wait_queue watchers;                    /* in gs_select, for its end */
-    void *tls_base; /* the thread pointer while it runs; NULL: its worker's */
-    union {
-        struct gs_list link; /* in user_stack_threads */
-        struct thread_extra *next_free;
-    };
-    /* Of a thread on a stack of the program's own: */
-    char *stack; /* the lowest usable byte */
-    void (*on_end)(void *result);
-    unsigned valgrind_stack; /* valgrind.h */
-};
-
 /* The thread control block, aligned to a cache line; on a stack of the program's own, above the
  * stack. The first line is used when the thread starts and ends; waiting and switching touch the
  * second and the third. It is small: a thread that waits long has hardly anything else. What few
- * threads need is in its `extra`. */
+ * threads need is in its `extra`, which stays when the thread has ended. */
 struct gs_thread {
     union {
         struct gs_thread *joiner;
@@ -153,7 +135,7 @@ struct gs_thread {
         gs_thread_fn *fn; /* until it starts */
         struct gs_waiter *woken_by;
     };
-    struct thread_extra *extra;      /* NULL: none; that of its former thread if it has none */
+    struct thread_extra *extra;      /* thread_extra.h; NULL: none */
     struct gs_thread *next_canceled; /* in its worker's `canceled`; guarded by `cancel` */
     char *stack_top;                 /* the end of the stack; NULL: it has none yet */
     char *saved;           /* what is on its stack while that is another's (shared_stack.h) */
@@ -207,19 +189,6 @@ _Static_assert(offsetof(struct gs_thread, run.next) == 64 &&
 static inline struct gs_thread *thread_current(void)
 {
     return worker_current()->current;
-}
-
-/* The sizes of the stacks, by class, with some bytes of the guard (stacks.c). */
-extern GS_HIDDEN size_t gs_stack_sizes[STACK_CLASSES];
-
-/* Whether the address is on the thread's stack, or in its control block. */
-NOT_FOR_TSAN static inline bool thread_contains(const struct gs_thread *thread, uintptr_t address)
-{
-    size_t size = thread->stack_class == CLASS_USER_STACK
-                      ? (size_t)(thread->stack_top - thread->extra->stack)
-                      : gs_stack_sizes[thread->stack_class];
-    return (uintptr_t)thread->stack_top - 1 - address < size ||
-           address - (uintptr_t)thread < sizeof *thread;
 }
 
 static inline bool thread_is_mobile(const struct gs_thread *thread)
@@ -510,8 +479,8 @@ void gs_thread_complete(struct worker *worker, struct gs_thread *thread);
 static inline bool thread_must_cancel(const struct gs_thread *thread)
 {
     /* Sequentially consistent, like thread_set_worker before: gs_thread_cancel first sets the state
-     * and then reads the thread's worker. So that is found, or the thread finds that
-     * it was canceled. */
+     * and then reads the thread's worker. So that one delivers the cancellation, or the thread finds
+     * that it was canceled. */
     unsigned state = atomic_load(&thread->cancel);
     return UNLIKELY(state != CANCEL_NONE) && !thread->is_uncancelable;
 }
@@ -529,46 +498,6 @@ void gs_thread_deliver_cancel(struct worker *worker, struct gs_thread *thread);
 
 /* Called when the thread has become live: cancel it if gs_threads_cancel_all is in progress. */
 void gs_thread_check_cancel_all(struct gs_thread *thread);
-
-/* ---- What few threads have (thread_extra.c) ---- */
-
-/* May be called by any kernel thread. Returns NULL if there is no memory. */
-struct thread_extra *gs_thread_extra_new(void);
-void gs_thread_extra_free(struct thread_extra *extra); /* may be NULL */
-
-/* Returns that of the thread, which gets one if it has none; NULL: there is no memory. Another
- * thread may call it at the same time. */
-struct thread_extra *gs_thread_get_extra(struct gs_thread *thread);
-
-/* The lock that guards the allocation, for a fork. */
-void gs_thread_extra_lock(void);
-void gs_thread_extra_unlock(void);
-
-/* NULL: none. Acquire: pairs with the release in gs_thread_get_extra. */
-static inline struct thread_extra *thread_extra(const struct gs_thread *thread)
-{
-    return __atomic_load_n(&thread->extra, __ATOMIC_ACQUIRE);
-}
-
-/* What the thread has of the program's own; the memory stays mapped when the thread has ended, and
- * then may have another one's name. */
-NOT_FOR_TSAN static inline const char *thread_name(const struct gs_thread *thread)
-{
-    const struct thread_extra *extra = thread_extra(thread);
-    return extra ? extra->name : "";
-}
-
-/* ---- Threads on stacks of the program's own (thread.c) ---- */
-
-struct user_stack_thread {
-    struct gs_thread thread;
-    struct thread_extra extra;
-};
-
-static inline struct gs_thread *thread_on_user_stack(struct gs_list *link)
-{
-    return &gs_container_of(link, struct user_stack_thread, extra.link)->thread;
-}
 
 /* ---- Cleanups and values (thread_values.c) ---- */
 

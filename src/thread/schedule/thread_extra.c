@@ -2,7 +2,7 @@
  * needed, and stays with the control block until that is used for another thread, so that reports
  * know the names of threads that have ended. The memory is never unmapped: others may be reading
  * the name of a thread that is just ending. */
-#include "thread/schedule/thread.h"
+#include "thread/schedule/thread_extra.h"
 
 #include <gossamer/sys.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* What a thread has of its own: cleanup functions, which run when it ends, and thread-specific
  * values, with the keys and destructors of all threads. */
-#include "thread/schedule/thread.h"
+#include "thread/schedule/thread_extra.h"
 
 #include <errno.h>
 #include <stdlib.h>

@@ -10,6 +10,7 @@
  * worker.abi_thread_pointer is what __builtin_thread_pointer returns in the kernel thread now, by
  * which gs_worker_or_null recognizes it: on x86-64 this is not the register, but the word to which
  * the register points. */
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/stacks.h"
 
 #include <gossamer/sys.h>

@@ -57,6 +57,12 @@ void gs_thread_resume_protected(struct worker *worker, struct runnable *runnable
         set_protected(thread, true);
 }
 
+/* Another worker may have held the lock at the fork, for a stack that is not used again. */
+void gs_protected_after_fork(void)
+{
+    access_lock = (struct gs_spin){0};
+}
+
 /* ---- For reports ---- */
 
 bool gs_stack_is_protected(const struct gs_thread *thread)

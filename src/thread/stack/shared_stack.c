@@ -42,10 +42,11 @@ static uint8_t hash_of(gs_thread_fn *fn)
 }
 
 /* Sanitizers and valgrind know the stack of each thread. */
-bool gs_stack_is_shared(const struct gs_thread_attributes *attributes, gs_thread_fn *fn)
+bool gs_stack_is_shared(const struct gs_thread_attributes *attributes, size_t stack_size,
+                        gs_thread_fn *fn)
 {
     return attributes->stack_is_shared && !attributes->stack && !attributes->start &&
-           !attributes->thread_pointer && attributes->stack_size <= SHARED_STACK_SIZE &&
+           !attributes->thread_pointer && stack_size <= SHARED_STACK_SIZE &&
            gs_stacks_can_be_shared() && !gs_runtime.tells_asan &&
            !atomic_load_explicit(&is_misfit[hash_of(fn)], memory_order_relaxed);
 }
@@ -65,16 +66,25 @@ void gs_shared_stack_init_thread(struct gs_thread *thread, gs_thread_fn *fn)
 /* Guards the preparation of all workers. */
 static struct gs_spin prepare_lock;
 
-static int add_stack(struct worker *worker)
+static void set_vacant(struct shared_stacks *stacks, unsigned index)
 {
-    struct shared_stacks *stacks = worker->shared_stacks;
+    struct shared_stack *stack = &stacks->each[index];
+    stack->occupant = NULL;
+    if (!stack->is_vacant)
+        stacks->vacant[stacks->vacant_count++] = (uint8_t)index;
+    stack->is_vacant = true;
+}
+
+/* The caller need not be the worker whose stack it is to be. */
+static int add_stack(struct shared_stacks *stacks)
+{
     struct gs_thread *holder;
-    int err = gs_stacks_get(worker, gs_stacks_class(SHARED_STACK_SIZE), &holder);
+    int err = gs_stacks_get(NULL, gs_stacks_class(SHARED_STACK_SIZE), &holder);
     if (err)
         return err;
     holder->is_retired = true; /* it is never reused as a thread */
     stacks->each[stacks->count] = (struct shared_stack){.holder = holder};
-    stacks->vacant |= UINT32_C(1) << stacks->count++;
+    set_vacant(stacks, stacks->count++);
     return 0;
 }
 
@@ -82,8 +92,13 @@ static int init_worker(struct worker *worker)
 {
     if (worker->shared_stacks)
         return 0;
-    worker->shared_stacks = calloc(1, sizeof *worker->shared_stacks);
-    return worker->shared_stacks ? add_stack(worker) : -ENOMEM;
+    struct shared_stacks *stacks = calloc(1, sizeof *stacks);
+    int err = stacks ? add_stack(stacks) : -ENOMEM;
+    if (err)
+        free(stacks);
+    else
+        worker->shared_stacks = stacks;
+    return err;
 }
 
 int gs_shared_stacks_prepare(void)
@@ -108,31 +123,45 @@ void gs_shared_stacks_release(struct worker *worker)
         gs_stacks_put(worker, stacks->each[i].holder);
     }
     if (stacks)
-        stacks->count = stacks->vacant = 0;
+        stacks->count = stacks->vacant_count = 0;
 }
 
 void gs_shared_stacks_after_fork(struct worker *worker, const struct gs_thread *only)
 {
     struct shared_stacks *stacks = worker->shared_stacks;
+    prepare_lock = (struct gs_spin){0};
+    if (stacks)
+        stacks->lock = (struct gs_spin){0};
     for (unsigned i = 0; stacks && i < stacks->count; i++) {
-        if (stacks->each[i].occupant == only)
-            continue;
-        stacks->each[i].occupant = NULL;
-        stacks->vacant |= UINT32_C(1) << i;
+        if (stacks->each[i].occupant != only)
+            set_vacant(stacks, i);
     }
 }
 
 /* ---- Evicting and resuming ---- */
+
+/* Take a stack that has no occupant. Returns its index, or -1. */
+static int take_vacant(struct shared_stacks *stacks)
+{
+    while (stacks->vacant_count) {
+        unsigned index = stacks->vacant[--stacks->vacant_count];
+        stacks->each[index].is_vacant = false;
+        if (!stacks->each[index].occupant) /* an evicted thread may have returned to it */
+            return (int)index;
+    }
+    return -1;
+}
 
 /* Where a new thread goes: to a stack that has no occupant, to a new one, or to the next in turn.
  * There is always one (gs_shared_stacks_prepare). */
 static unsigned choose(struct worker *worker)
 {
     struct shared_stacks *stacks = worker->shared_stacks;
-    if (!stacks->vacant && stacks->count < gs_shared_stacks_max)
-        (void)!add_stack(worker);
-    if (stacks->vacant)
-        return (unsigned)__builtin_ctz(stacks->vacant);
+    int vacant = take_vacant(stacks);
+    if (vacant < 0 && stacks->count < gs_shared_stacks_max && !add_stack(stacks))
+        vacant = take_vacant(stacks);
+    if (vacant >= 0)
+        return (unsigned)vacant;
     stacks->next = (stacks->next + 1) % stacks->count;
     return stacks->next;
 }
@@ -226,7 +255,6 @@ static bool occupy(struct shared_stacks *stacks, struct shared_stack *stack,
     else if (thread->saved)
         restore(stacks, thread);
     stack->occupant = thread;
-    stacks->vacant &= ~(UINT32_C(1) << thread->shared_index);
     return true;
 }
 
@@ -270,8 +298,7 @@ void gs_thread_resume_shared(struct worker *worker, struct runnable *runnable)
 
 void gs_shared_stack_leave(struct worker *worker, const struct gs_thread *thread)
 {
-    stack_of(worker, thread)->occupant = NULL;
-    worker->shared_stacks->vacant |= UINT32_C(1) << thread->shared_index;
+    set_vacant(worker->shared_stacks, thread->shared_index);
 }
 
 void gs_shared_stack_forget(struct gs_thread *thread)

@@ -26,8 +26,9 @@
 
 #include "thread/stack/stacks.h"
 
-/* Of each worker. More would be evicted less often, but not all be in the processor's caches. */
-#define SHARED_STACKS 32u
+/* Of each worker, at most. So many threads need not be evicted; more stacks would not all be in the
+ * processor's caches. */
+#define SHARED_STACKS 128u
 extern GS_HIDDEN unsigned gs_shared_stacks_max; /* tests lower it */
 #define SHARED_STACK_SIZE ((size_t)56 << 10)
 #define SAVED_UNIT ((size_t)32)
@@ -35,18 +36,23 @@ extern GS_HIDDEN unsigned gs_shared_stacks_max; /* tests lower it */
 struct shared_stack {
     struct gs_thread *holder;
     struct gs_thread *occupant; /* NULL: none */
+    bool is_vacant;             /* it is among the `vacant` */
 };
 
 struct shared_stacks {
     struct shared_stack each[SHARED_STACKS];
     unsigned count, next; /* allocated so far; where new threads go next */
-    uint32_t vacant;      /* a bit for each stack without an occupant */
-    struct gs_spin lock;  /* what is saved of a stack is freed under it: reports may read it */
+    /* Those that had no occupant when they were added: the last one is taken first. */
+    unsigned vacant_count;
+    uint8_t vacant[SHARED_STACKS];
+    struct gs_spin lock; /* what is saved of a stack is freed under it: reports may read it */
     _Atomic(uint64_t) evictions, evicted_bytes, misfits;
 };
 
-/* Whether a thread with these attributes and this function shares its stack. */
-bool gs_stack_is_shared(const struct gs_thread_attributes *attributes, gs_thread_fn *fn);
+/* Whether a thread with these attributes, of which stack_size may be the run's, and this function
+ * shares its stack. */
+bool gs_stack_is_shared(const struct gs_thread_attributes *attributes, size_t stack_size,
+                        gs_thread_fn *fn);
 
 /* Called before the first of them is spawned: each worker gets a stack. Returns 0 or -ENOMEM. */
 int gs_shared_stacks_prepare(void);

@@ -1,6 +1,7 @@
 /* Stack overflow: the guard below the stack was accessed, or the canary there was overwritten. It
  * is reported, and then causes the same signal as without the runtime. */
 #include "thread/report/backtrace.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/shared_stack.h"
 
 #include <errno.h>

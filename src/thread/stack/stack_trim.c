@@ -3,6 +3,7 @@
  * After a peak, free stacks would keep memory that nobody needs for long: the pages that were
  * touched, and their control blocks. A stack that is surplus for a whole period is given back; in a
  * steady state there is none, and this costs nothing. */
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/stack_class.h"
 
 #include <gossamer/sys.h>

@@ -1,4 +1,5 @@
 #include "thread/context/valgrind.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/stack/shared_stack.h"
 #include "thread/stack/stack_class.h"
 

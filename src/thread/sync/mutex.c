@@ -15,6 +15,7 @@
  *   4. No waiting thread abandons its wait and returns while the word is "contended". So a thread
  *      that unlocks finds the mutex valid until it has released the lock; it does not touch the
  *      mutex afterwards: the next owner may unlock and free it at once. */
+#include "thread/schedule/thread_extra.h"
 #include "thread/schedule/wait.h"
 
 #include <assert.h>

@@ -6,6 +6,7 @@
 #define GS_THREAD_SELECT_H
 
 #include "thread/io/poll.h"
+#include "thread/schedule/thread_extra.h"
 
 #include <gossamer/sync.h>
 

@@ -1,5 +1,6 @@
 /* Descriptors, signals, children and threads as cases of gs_select. */
 #include "thread/io/descriptors.h"
+#include "thread/schedule/thread_extra.h"
 #include "thread/schedule/waiters.h"
 #include "thread/sync/select.h"
 

@@ -1,6 +1,7 @@
 /* Threads that are used after they were joined or detached. */
 #include "tests/thread/checked/misuse.h"
 #include "tests/thread/schedule/forking.h"
+#include "thread/schedule/thread_extra.h"
 
 static void *end_at_once(void *unused)
 {

@@ -50,6 +50,7 @@ static void *run_anything(void *unused)
     struct gs_thread *threads[THREADS];
     for (int i = 0; i < THREADS; i++) {
         const struct gs_thread_attributes attributes = {.migrates = i % 2,
+                                                        .stack_is_shared = i % 5 == 0,
                                                         .priority = (enum gs_priority)(i % 3)};
         MUST_EQ(gs_thread_spawn(&attributes, do_anything, NULL, &threads[i]), 0);
     }

@@ -8,7 +8,7 @@
 #include <sys/mman.h>
 
 #define STACK_SIZE ((size_t)256 << 10)
-enum { THREADS = 50, WORKERS = 3 };
+enum { THREADS = 50, WORKERS = 3, JOINED = 2000 };
 
 static atomic_int ended;
 
@@ -61,6 +61,30 @@ TEST(stack_may_be_unmapped_by_what_is_called_at_the_end_of_its_thread)
 {
     run_both(end_many);
     CHECK_EQ(atomic_load(&ended), THREADS);
+}
+
+/* They are joined at the first moment, while the worker of each may still be completing it. */
+static void *join_and_overwrite(void *unused)
+{
+    struct stack stack = {new_stack(), 0};
+    const struct gs_thread_attributes attributes = {
+        .stack = stack.memory, .stack_size = STACK_SIZE, .name = "joined", .worker = 2};
+    char *top = stack.memory + STACK_SIZE;
+    for (int i = 0; i < JOINED; i++) {
+        struct gs_thread *thread;
+        MUST_EQ(gs_thread_spawn(&attributes, wait_a_little, &stack, &thread), 0);
+        while (gs_thread_join(thread, 0, NULL))
+            ;
+        for (size_t n = 8; n <= 1024; n += 8)
+            *(volatile uintptr_t *)(top - n) = UINTPTR_MAX;
+    }
+    MUST_EQ(munmap(stack.memory, STACK_SIZE), 0);
+    return unused;
+}
+
+TEST(stack_may_be_overwritten_as_soon_as_its_thread_is_joined)
+{
+    run_with(2, join_and_overwrite);
 }
 
 static void *refuse(void *unused)

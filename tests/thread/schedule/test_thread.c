@@ -1,4 +1,5 @@
 #include "tests/thread/fixture.h"
+#include "thread/schedule/thread_extra.h"
 
 #include <fenv.h>
 

@@ -44,6 +44,41 @@ TEST(where_addresses_are_limited_each_thread_has_its_own_stack)
         CHECK_EQ(in_child(run_limited), 0);
 }
 
+/* What is mapped can be used still: but no test before this one has used such stacks. */
+static void limit_memory(bool is_limited)
+{
+    struct rlimit limit;
+    MUST_EQ(getrlimit(RLIMIT_DATA, &limit), 0);
+    limit.rlim_cur = is_limited ? 1 : limit.rlim_max; /* 0 would be special */
+    MUST_EQ(setrlimit(RLIMIT_DATA, &limit), 0);
+}
+
+static void *spawn_again(void *unused)
+{
+    const struct gs_thread_attributes small = {.stack_size = 16 << 10, .stack_is_shared = true};
+    struct gs_thread *thread;
+    limit_memory(true);
+    MUST_EQ(gs_thread_spawn(&small, park_and_return, NULL, &thread), -ENOMEM);
+    limit_memory(false);
+    thread = spawn_as(&small, park_and_return, NULL);
+    limit_memory(true);
+    gs_thread_unpark(thread);
+    join(thread);
+    return unused;
+}
+
+static void run_again(void)
+{
+    const struct gs_threads_options options = {.stack_size = 64 << 10};
+    MUST_EQ(gs_threads_run(&options, spawn_again, NULL, NULL), 0);
+}
+
+TEST(worker_without_memory_for_a_stack_gets_one_later)
+{
+    if (GS_ASAN + GS_TSAN == 0 && !IS_EMULATED)
+        CHECK_EQ(in_child(run_again), 0);
+}
+
 static void *spawn_each(void *unused)
 {
     static char own[1 << 16] __attribute__((aligned(64)));
@@ -68,6 +103,44 @@ static void *spawn_each(void *unused)
 TEST(threads_without_the_promise_or_with_other_stacks_have_their_own)
 {
     run_sharing(1, 2, spawn_each);
+}
+
+TEST(threads_of_a_run_with_larger_stacks_have_their_own)
+{
+    const struct gs_threads_options options = {.stack_size = 256 << 10};
+    CHECK_EQ(gs_threads_run(&options, spawn_one, NULL, NULL), 0);
+}
+
+/* ---- The stacks of the workers ---- */
+
+static unsigned free_stacks_of(unsigned worker)
+{
+    int class = gs_stacks_class(SHARED_STACK_SIZE);
+    return gs_runtime.workers[worker]->free[class].count;
+}
+
+static void *spawn_some(void *attributes)
+{
+    struct gs_thread *threads[80];
+    unsigned before = free_stacks_of(1);
+    for (int i = 0; i < 80; i++)
+        threads[i] = spawn_as(attributes, park_and_return, NULL);
+    MUST_EQ(free_stacks_of(1), before);
+    for (int i = 0; i < 80; i++) {
+        gs_thread_unpark(threads[i]);
+        join(threads[i]);
+    }
+    return attributes;
+}
+
+/* The threads of the first run leave free stacks. */
+TEST(worker_that_gets_a_stack_from_another_gets_no_free_ones)
+{
+    static const struct gs_thread_attributes own = {.worker = 1},
+                                             sharing = {.worker = 1, .stack_is_shared = true};
+    const struct gs_threads_options options = {.workers = 2};
+    CHECK_EQ(gs_threads_run(&options, spawn_some, (void *)&own, NULL), 0);
+    CHECK_EQ(gs_threads_run(&options, spawn_some, (void *)&sharing, NULL), 0);
 }
 
 /* ---- Each kind of wait ---- */

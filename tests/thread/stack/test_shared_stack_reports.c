@@ -137,9 +137,15 @@ TEST(thread_that_cannot_be_evicted_for_lack_of_memory_delays_the_other)
         CHECK_EQ(in_child(run_without_memory), 0);
 }
 
-static void *fork_in_shared(void *waiting)
+static int wait_for_child(pid_t pid)
 {
     int status = 0;
+    MUST_EQ(waitpid(pid, &status, 0), pid);
+    return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+static void *fork_in_shared(void *waiting)
+{
     long local = 42;
     long *volatile at = &local;
     pid_t pid = gs_fork();
@@ -151,8 +157,7 @@ static void *fork_in_shared(void *waiting)
         MUST_EQ(*at, 42);
         _exit(7);
     }
-    MUST_EQ(waitpid(pid, &status, 0), pid);
-    MUST(WIFEXITED(status) && WEXITSTATUS(status) == 7);
+    MUST_EQ(wait_for_child(pid), 7);
     return waiting;
 }
 
@@ -172,4 +177,75 @@ TEST(child_of_a_fork_has_its_thread_alone_on_the_shared_stacks)
         return; /* for the reasons in forking.h */
     run_sharing(1, 1, fork_while_evicted);
     run_sharing(3, 1, fork_while_evicted);
+}
+
+/* Another kernel thread writes a report, which it does not in the child. */
+static void *fork_during_report(void *unused)
+{
+    join(spawn_as(&shared, return_at_once, NULL));
+    if (!gs_stacks_can_be_shared())
+        return unused;
+    struct gs_spin *lock = &gs_runtime.workers[0]->shared_stacks->lock;
+    spin_lock_always(lock);
+    pid_t pid = gs_fork();
+    MUST(pid >= 0);
+    if (!pid) {
+        alarm(20);
+        fork_in_shared(NULL);
+        _exit(7);
+    }
+    spin_unlock_always(lock);
+    MUST_EQ(wait_for_child(pid), 7);
+    return unused;
+}
+
+TEST(child_of_a_fork_during_a_report_can_evict_threads)
+{
+    skip_without_fork();
+    run_sharing(1, 1, fork_during_report);
+}
+
+static struct gs_semaphore may_fork;
+
+static void before_fork(void)
+{
+    MUST_EQ(gs_semaphore_wait(&may_fork, GS_NEVER), 0);
+}
+
+static void *fork_and_return(void *unused)
+{
+    pid_t pid = gs_fork();
+    MUST(pid >= 0);
+    if (!pid)
+        _exit(stats_now().spawned == 1 ? 7 : 1);
+    MUST_EQ(wait_for_child(pid), 7);
+    return unused;
+}
+
+/* When the first forks, the frames of the second are not on the stack. */
+static void *fork_while_delayed(void *unused)
+{
+    struct gs_thread *threads[2];
+    for (int i = 0; i < 2; i++) {
+        threads[i] = spawn_as(&shared, fork_and_return, NULL);
+        gs_thread_yield();
+    }
+    for (int i = 0; i < 2; i++) {
+        gs_semaphore_post(&may_fork);
+        join(threads[i]);
+    }
+    return unused;
+}
+
+static void run_delayed(void)
+{
+    alarm(20);
+    MUST_EQ(pthread_atfork(before_fork, NULL, NULL), 0);
+    run_sharing(1, 1, fork_while_delayed);
+}
+
+TEST(thread_can_be_evicted_while_a_handler_of_its_fork_waits)
+{
+    skip_without_fork();
+    CHECK_EQ(in_child(run_delayed), 0);
 }

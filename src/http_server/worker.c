@@ -1,0 +1,225 @@
+#include "http_server/connection.h"
+
+#include <errno.h>
+#include <gossamer/sys.h>
+#include <sys/socket.h>
+
+/* A connection that has waited for less does not give way: its request may be under way. */
+#define EVICTED_AFTER_NS GS_SECOND
+
+/* ---- Lists and deadlines ---- */
+
+static struct gs_http_connection *first(struct gs_http_worker *worker, enum gs_http_wait waits_for)
+{
+    struct gs_list *list = &worker->waiting[waits_for];
+    return gs_list_is_empty(list) ? NULL
+                                  : gs_container_of(list->next, struct gs_http_connection, link);
+}
+
+static void publish_first(struct gs_http_worker *worker, enum gs_http_wait waits_for)
+{
+    const struct gs_http_connection *connection = first(worker, waits_for);
+    atomic_store_explicit(&worker->since_ns[waits_for],
+                          connection ? connection->since_ns : GS_NEVER, memory_order_relaxed);
+}
+
+static uint64_t deadline_of(const struct gs_http_connection *connection)
+{
+    const struct gs_http_server *options = &connection->sessions->options;
+    return gs_clock_after(connection->since_ns, connection->waits_for == GS_HTTP_WAITS_NEXT
+                                                    ? options->idle_timeout_ns
+                                                    : options->header_timeout_ns);
+}
+
+static void on_timer(struct gs_timer *timer);
+
+/* Let the timer expire at the deadline, or before. Returns 0 or -ENOMEM. */
+static int expire(struct gs_http_worker *worker, uint64_t deadline_ns)
+{
+    struct gs_timer *timer = &worker->timer;
+    if (!timer->callback)
+        gs_timer_init(timer, gs_threads_loop(), on_timer);
+    bool is_early = timer->watcher.active && timer->deadline_ns <= deadline_ns;
+    return is_early || deadline_ns == GS_NEVER ? 0 : gs_timer_start(timer, deadline_ns);
+}
+
+/* Whether connections that wait for this are closed. */
+static bool is_over(struct gs_http_sessions *sessions, enum gs_http_wait waits_for)
+{
+    return atomic_load(&sessions->phase) >=
+           (waits_for == GS_HTTP_WAITS_HEAD ? GS_HTTP_CANCELED : GS_HTTP_DRAINING);
+}
+
+int gs_http_worker_keep(struct gs_http_connection *connection, enum gs_http_wait waits_for)
+{
+    struct gs_http_worker *worker = connection->worker;
+    if (is_over(connection->sessions, waits_for))
+        return -ECANCELED;
+    if (connection->state == GS_HTTP_CONNECTION_WAITING) {
+        if (connection->waits_for == waits_for)
+            return 0;
+        gs_http_worker_remove(connection, GS_HTTP_CONNECTION_SERVED);
+    }
+    connection->since_ns = gs_clock_now();
+    connection->waits_for = (unsigned char)waits_for;
+    int err = expire(worker, deadline_of(connection));
+    if (err)
+        return err;
+    gs_list_append(&worker->waiting[waits_for], &connection->link);
+    connection->state = GS_HTTP_CONNECTION_WAITING;
+    if (first(worker, waits_for) == connection)
+        publish_first(worker, waits_for);
+    return 0;
+}
+
+void gs_http_worker_remove(struct gs_http_connection *connection,
+                           enum gs_http_connection_state state)
+{
+    struct gs_http_worker *worker = connection->worker;
+    enum gs_http_wait waits_for = connection->waits_for;
+    bool was_first = first(worker, waits_for) == connection;
+    gs_list_remove(&connection->link);
+    connection->state = (unsigned char)state;
+    if (was_first)
+        publish_first(worker, waits_for);
+}
+
+/* Its resumable does the rest. */
+static void take(struct gs_http_connection *connection, enum gs_http_connection_state state)
+{
+    gs_http_worker_remove(connection, state);
+    gs_resumable_wake(&connection->resumable);
+}
+
+static void on_timer(struct gs_timer *timer)
+{
+    struct gs_http_worker *worker = gs_container_of(timer, struct gs_http_worker, timer);
+    struct gs_http_connection *connection;
+    uint64_t now_ns = gs_clock_now();
+    for (unsigned i = 0; i < GS_HTTP_WAITS; i++) {
+        while ((connection = first(worker, i)) && deadline_of(connection) <= now_ns)
+            take(connection, GS_HTTP_CONNECTION_TIMED_OUT);
+        /* It cannot fail: a timer that has just expired has left its place. */
+        if (connection)
+            (void)!expire(worker, deadline_of(connection));
+    }
+}
+
+/* ---- Ending connections ---- */
+
+/* Unless a part of a request has arrived, which its resumable will notice. */
+static void close_if_silent(struct gs_http_connection *connection)
+{
+    char byte;
+    if (gs_sys_recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
+        take(connection, GS_HTTP_CONNECTION_CLOSING);
+}
+
+static void close_all(struct gs_http_worker *worker, enum gs_http_wait waits_for)
+{
+    GS_LIST_FOREACH (link, &worker->waiting[waits_for])
+        close_if_silent(gs_container_of(link, struct gs_http_connection, link));
+}
+
+static void evict_first(struct gs_http_worker *worker, enum gs_http_wait waits_for)
+{
+    struct gs_http_connection *connection = first(worker, waits_for);
+    if (connection && gs_clock_now() - connection->since_ns >= EVICTED_AFTER_NS)
+        close_if_silent(connection);
+}
+
+/* ---- The keeper ---- */
+
+static void keep(struct gs_resumable *keeper)
+{
+    struct gs_http_worker *worker = gs_container_of(keeper, struct gs_http_worker, keeper);
+    struct gs_http_sessions *sessions = worker->sessions;
+    unsigned evictions = atomic_exchange(&worker->evictions, 0);
+    for (unsigned i = 0; i < GS_HTTP_WAITS; i++) {
+        if (evictions & 1u << i)
+            evict_first(worker, i);
+        if (is_over(sessions, i))
+            close_all(worker, i);
+    }
+    if (atomic_load(&sessions->phase) != GS_HTTP_STOPPED)
+        return;
+    if (worker->timer.callback)
+        gs_timer_stop(&worker->timer);
+    gs_resumable_end(keeper);
+    gs_semaphore_post(&sessions->stopped);
+}
+
+/* ---- All workers ---- */
+
+static void init(struct gs_http_sessions *sessions, struct gs_http_worker *worker, unsigned number)
+{
+    worker->sessions = sessions;
+    worker->number = number;
+    worker->attributes = sessions->attributes;
+    /* Threads that do not migrate stay with the connection. */
+    if (!worker->attributes.migrates)
+        worker->attributes.worker = number;
+    worker->threads.attributes = &worker->attributes;
+    for (unsigned i = 0; i < GS_HTTP_WAITS; i++) {
+        gs_list_init(&worker->waiting[i]);
+        atomic_init(&worker->since_ns[i], GS_NEVER);
+    }
+    gs_resumable_init(&worker->keeper, keep);
+}
+
+void gs_http_workers_start(struct gs_http_sessions *sessions)
+{
+    for (unsigned i = 0; i < sessions->worker_count; i++) {
+        init(sessions, &sessions->workers[i], i + 1);
+        (void)!gs_resumable_start(&sessions->workers[i].keeper, i + 1); /* there is such a worker */
+    }
+}
+
+void gs_http_workers_enter(struct gs_http_sessions *sessions, enum gs_http_phase phase)
+{
+    atomic_store(&sessions->phase, phase);
+    for (unsigned i = 0; i < sessions->worker_count; i++)
+        gs_resumable_wake(&sessions->workers[i].keeper);
+}
+
+void gs_http_workers_stop(struct gs_http_sessions *sessions)
+{
+    gs_http_workers_enter(sessions, GS_HTTP_STOPPED);
+    for (unsigned i = 0; i < sessions->worker_count; i++)
+        (void)!gs_semaphore_wait(&sessions->stopped, GS_NEVER);
+}
+
+/* ---- Eviction ---- */
+
+/* Which connection gives way: the first one of a list. */
+struct choice {
+    struct gs_http_worker *worker; /* NULL: none */
+    enum gs_http_wait waits_for;
+    uint64_t since_ns;
+};
+
+static void compare(struct choice *choice, struct gs_http_worker *worker,
+                    enum gs_http_wait waits_for)
+{
+    uint64_t since_ns = atomic_load_explicit(&worker->since_ns[waits_for], memory_order_relaxed);
+    if (since_ns < choice->since_ns)
+        *choice = (struct choice){worker, waits_for, since_ns};
+}
+
+/* One that waits for a request, or else for the rest of a head. */
+void gs_http_workers_evict(struct gs_http_sessions *sessions)
+{
+    uint64_t now_ns = gs_clock_now();
+    struct choice choice = {.since_ns = now_ns > EVICTED_AFTER_NS ? now_ns - EVICTED_AFTER_NS : 0};
+    for (unsigned i = 0; i < sessions->worker_count; i++) {
+        compare(&choice, &sessions->workers[i], GS_HTTP_WAITS_FIRST);
+        compare(&choice, &sessions->workers[i], GS_HTTP_WAITS_NEXT);
+    }
+    bool is_found = choice.worker;
+    for (unsigned i = 0; !is_found && i < sessions->worker_count; i++)
+        compare(&choice, &sessions->workers[i], GS_HTTP_WAITS_HEAD);
+    if (!choice.worker)
+        return;
+    atomic_fetch_or(&choice.worker->evictions, 1u << choice.waits_for);
+    gs_resumable_wake(&choice.worker->keeper);
+}
