@@ -43,7 +43,7 @@ struct iovec;
 struct off_stack {
     const struct gs_thread *thread; /* the caller */
     struct off_stack_copy *copies;
-    int err; /* -ENOMEM: a copy could not be made; then the original was returned */
+    int err; /* -ENOMEM: a copy could not be made; then originals are returned from there on */
 };
 
 /* Copy it, unless it can be used where it is. is_result: off_stack_end copies it back. */

@@ -1,4 +1,5 @@
 #include "thread/stack/shared_stack.h"
+#include "thread/report/report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -248,6 +249,8 @@ static bool occupy(struct shared_stacks *stacks, struct shared_stack *stack,
                    struct gs_thread *thread)
 {
     bool is_new = !thread->sp;
+    if (stack->occupant && UNLIKELY(!gs_stacks_is_intact(stack->occupant)))
+        gs_report_overflow_of_waiting(stack->occupant); /* later it would be another's */
     if (stack->occupant && !take_place_of(stacks, stack->occupant, thread))
         return false;
     if (is_new)
