@@ -479,8 +479,8 @@ void gs_thread_complete(struct worker *worker, struct gs_thread *thread);
 static inline bool thread_must_cancel(const struct gs_thread *thread)
 {
     /* Sequentially consistent, like thread_set_worker before: gs_thread_cancel first sets the state
-     * and then reads the thread's worker. So that one delivers the cancellation, or the thread finds
-     * that it was canceled. */
+     * and then reads the thread's worker. So that one delivers the cancellation, or the thread
+     * finds that it was canceled. */
     unsigned state = atomic_load(&thread->cancel);
     return UNLIKELY(state != CANCEL_NONE) && !thread->is_uncancelable;
 }
