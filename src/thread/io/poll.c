@@ -20,7 +20,10 @@ int gs_poll_now(struct gs_poll *poll, unsigned closes)
     }
     each.events = (short)(poll->events & GS_READ ? POLLIN | POLLRDHUP : 0);
     each.events = (short)(each.events | (poll->events & GS_WRITE ? POLLOUT : 0));
-    int err = gs_sys_poll(&each, 1, 0);
+    int err;
+    do
+        err = gs_sys_poll(&each, 1, 0);
+    while (err == -EINTR);
     if (err < 0)
         return err;
     unsigned revents = (unsigned short)each.revents;

@@ -43,6 +43,7 @@ void gs_overflow_stop(void);
 
 /* Report that the calling thread has overwritten its canary, and raise SIGSEGV. */
 void gs_report_overflow(struct gs_thread *thread);
+void gs_report_overflow_of_waiting(struct gs_thread *thread); /* on the worker's own stack */
 
 /* ---- Pthread mutexes that are held across a wait (held_locks.c) ---- */
 

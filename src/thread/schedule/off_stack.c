@@ -14,7 +14,7 @@ struct off_stack_copy {
 
 static void *add_copy(struct off_stack *off, const void *at, size_t size, bool is_result)
 {
-    struct off_stack_copy *copy = malloc(sizeof *copy + size);
+    struct off_stack_copy *copy = off->err ? NULL : malloc(sizeof *copy + size);
     if (!copy) {
         off->err = -ENOMEM;
         return (void *)at;

@@ -43,7 +43,7 @@ struct iovec;
 struct off_stack {
     const struct gs_thread *thread; /* the caller */
     struct off_stack_copy *copies;
-    int err; /* -ENOMEM: a copy could not be made; then the original was returned */
+    int err; /* -ENOMEM: a copy could not be made; then originals are returned from there on */
 };
 
 /* Copy it, unless it can be used where it is. is_result: off_stack_end copies it back. */
@@ -68,7 +68,7 @@ static inline void *off_stack_out(struct off_stack *off, void *at, size_t size)
 
 static inline const char *off_stack_string(struct off_stack *off, const char *text)
 {
-    return LIKELY(!off->thread->shares_stack)
+    return LIKELY(!off->thread->shares_stack || !text)
                ? text
                : gs_off_stack_copy(off, text, strlen(text) + 1, false);
 }

@@ -45,7 +45,7 @@ static inline struct thread_extra *thread_extra(const struct gs_thread *thread)
  * then may have another one's name. */
 NOT_FOR_TSAN static inline const char *thread_name(const struct gs_thread *thread)
 {
-    const struct thread_extra *extra = thread_extra(thread);
+    const struct thread_extra *extra = *(struct thread_extra *const volatile *)&thread->extra;
     return extra ? extra->name : "";
 }
 

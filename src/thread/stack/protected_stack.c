@@ -1,7 +1,8 @@
 /* The checked library gives each thread that promises that nobody else uses its stack while it
  * waits (gs_thread_attributes.stack_is_shared) a stack of its own, which is inaccessible whenever
- * the thread does not run: so who uses it is found at once. The thread is run from the worker's own
- * stack, like one with a thread pointer (tls_base.c), and stays on its worker. */
+ * the thread does not run: so who uses it is found at once. Where there are too many mappings, it
+ * stays accessible. The thread is run from the worker's own stack, like one with a thread pointer
+ * (tls_base.c), and stays on its worker. */
 #include "thread/stack/shared_stack.h"
 
 #ifdef GS_CHECKED
@@ -11,19 +12,31 @@
 /* Held while a stack becomes accessible or inaccessible, and by reports that read stacks. */
 static struct gs_spin access_lock;
 
-/* Where there are too many mappings, it stays as it is. */
 static void set_access(const struct gs_thread *thread, int access)
 {
     char *bottom = gs_stack_bottom(thread);
     (void)gs_sys_mprotect(bottom, (size_t)(thread->stack_top - bottom), access);
 }
 
-static void set_protected(struct gs_thread *thread, bool is_protected)
+static void protect(struct gs_thread *thread)
 {
+    if (!gs_guard_take_mappings(thread))
+        return;
     spin_lock_always(&access_lock);
-    thread->is_protected = is_protected;
-    set_access(thread, is_protected ? PROT_NONE : PROT_READ | PROT_WRITE);
+    thread->is_protected = true;
+    set_access(thread, PROT_NONE);
     spin_unlock_always(&access_lock);
+}
+
+static void unprotect(struct gs_thread *thread)
+{
+    if (!thread->is_protected)
+        return;
+    spin_lock_always(&access_lock);
+    thread->is_protected = false;
+    set_access(thread, PROT_READ | PROT_WRITE);
+    spin_unlock_always(&access_lock);
+    gs_guard_return_mappings(thread);
 }
 
 /* The control block, above the stack, stays accessible: the stack ends at the page before. */
@@ -31,8 +44,7 @@ void gs_protected_init_thread(struct gs_thread *thread)
 {
     if (thread->stack_class == CLASS_USER_STACK)
         return;
-    if (thread->is_protected) /* its former thread was abandoned */
-        set_protected(thread, false);
+    unprotect(thread); /* its former thread was abandoned, if it is not */
     thread->stack_top = (char *)thread;
     if (!thread->shares_stack || gs_runtime.tells_asan)
         return;
@@ -46,15 +58,14 @@ void gs_thread_resume_protected(struct worker *worker, struct runnable *runnable
     struct gs_thread *thread = gs_container_of(runnable, struct gs_thread, run);
     int countdown = worker->countdown;
     uint64_t ended = count_read(&worker->ended);
-    if (thread->is_protected)
-        set_protected(thread, false);
+    unprotect(thread);
     worker->runs_protected = true;
     worker->countdown = 0; /* each switch returns to the worker's own stack */
     gs_worker_run_thread(worker, thread);
     worker->runs_protected = false;
     worker->countdown = countdown;
     if (count_read(&worker->ended) == ended)
-        set_protected(thread, true);
+        protect(thread);
 }
 
 /* Another worker may have held the lock at the fork, for a stack that is not used again. */

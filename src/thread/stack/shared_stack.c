@@ -1,4 +1,5 @@
 #include "thread/stack/shared_stack.h"
+#include "thread/report/report.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -248,6 +249,8 @@ static bool occupy(struct shared_stacks *stacks, struct shared_stack *stack,
                    struct gs_thread *thread)
 {
     bool is_new = !thread->sp;
+    if (stack->occupant && UNLIKELY(!gs_stacks_is_intact(stack->occupant)))
+        gs_report_overflow_of_waiting(stack->occupant); /* later it would be another's */
     if (stack->occupant && !take_place_of(stacks, stack->occupant, thread))
         return false;
     if (is_new)
@@ -330,8 +333,11 @@ NOT_FOR_TSAN const void *gs_stack_readable(const struct gs_thread *thread, uintp
         return (const void *)address;
     if (!saved)
         return *(char *const volatile *)&thread->stack_top ? (const void *)address : NULL;
+    /* It may be evicted once more meanwhile, with more or less on the stack. */
     size_t offset = address - (uintptr_t)thread->sp, size = used_size(thread);
-    return offset <= size && size - offset >= sizeof(struct context) ? saved + offset : NULL;
+    bool is_same = *(char *const volatile *)&thread->saved == saved;
+    return is_same && offset <= size && size - offset >= sizeof(struct context) ? saved + offset
+                                                                                : NULL;
 }
 
 #ifndef GS_CHECKED

@@ -50,14 +50,21 @@ static void read_limit(void)
     mappings_left -= RESERVED_MAPPINGS;
 }
 
-static bool install_protection(void *pages, size_t size)
+/* Pages that become inaccessible split a mapping into three. The caller holds the lock of the
+ * classes. */
+static bool take_mappings(void)
 {
     if (mappings_left < 0)
         read_limit();
     if (mappings_left < 2)
         return false;
     mappings_left -= 2;
-    return !gs_sys_mprotect(pages, size, PROT_NONE);
+    return true;
+}
+
+static bool install_protection(void *pages, size_t size)
+{
+    return take_mappings() && !gs_sys_mprotect(pages, size, PROT_NONE);
 }
 
 /* The word of the page that an overflow overwrites first. */
@@ -103,3 +110,26 @@ const char *gs_threads_stack_guard(void)
     };
     return names[gs_guard_mode];
 }
+
+#ifdef GS_CHECKED
+/* With a guard of inaccessible pages below, the stack takes no more mappings than that. */
+static bool needs_mappings(const struct gs_thread *thread)
+{
+    return gs_guard_mode == GUARD_REGIONS || thread->has_canary;
+}
+
+bool gs_guard_take_mappings(const struct gs_thread *thread)
+{
+    spin_lock_always(&gs_stack_classes_lock);
+    bool is_possible = !needs_mappings(thread) || take_mappings();
+    spin_unlock_always(&gs_stack_classes_lock);
+    return is_possible;
+}
+
+void gs_guard_return_mappings(const struct gs_thread *thread)
+{
+    spin_lock_always(&gs_stack_classes_lock);
+    mappings_left += needs_mappings(thread) ? 2 : 0;
+    spin_unlock_always(&gs_stack_classes_lock);
+}
+#endif

@@ -211,6 +211,15 @@ void gs_report_overflow(struct gs_thread *thread)
     raise(SIGSEGV);
 }
 
+void gs_report_overflow_of_waiting(struct gs_thread *thread)
+{
+    struct backtrace backtrace;
+    gs_backtrace_of_waiting(thread, true, &backtrace);
+    print_overflow(thread, &backtrace);
+    sigaction(SIGSEGV, &previous_segv, NULL);
+    raise(SIGSEGV);
+}
+
 /* Each kernel thread that runs user threads needs a stack for the handler. */
 int gs_reports_new_worker(struct worker *worker)
 {

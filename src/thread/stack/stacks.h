@@ -98,4 +98,11 @@ enum guard { GUARD_UNKNOWN, GUARD_REGIONS, GUARD_MPROTECT, GUARD_CANARY };
 enum guard gs_guard_install(void *pages, size_t size);
 extern GS_HIDDEN enum guard gs_guard_mode;
 
+#ifdef GS_CHECKED
+/* The stack is to become inaccessible, or is accessible again. Returns false if too few mappings
+ * would be left for the rest of the program. */
+bool gs_guard_take_mappings(const struct gs_thread *thread);
+void gs_guard_return_mappings(const struct gs_thread *thread);
+#endif
+
 #endif

@@ -92,7 +92,7 @@ static const struct row {
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static const struct row *current;
-static atomic_bool is_finished, is_exhausted; /* exhausted: malloc fails */
+static atomic_bool is_finished, is_exhausted; /* exhausted: the next malloc fails */
 static void (*await_disturbance)(void);       /* called before system calls of the pool */
 
 static void fail(const char *what)

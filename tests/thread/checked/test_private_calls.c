@@ -8,7 +8,7 @@ void *__wrap_malloc(size_t size);
 
 void *__wrap_malloc(size_t size)
 {
-    return atomic_load(&is_exhausted) ? NULL : __real_malloc(size);
+    return atomic_exchange(&is_exhausted, false) ? NULL : __real_malloc(size);
 }
 
 /* ---- With the stack inaccessible ---- */

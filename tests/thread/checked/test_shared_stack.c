@@ -3,6 +3,7 @@
 #include "thread/context/sanitizer.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 
 static volatile char *published;
 
@@ -114,6 +115,58 @@ static void run_dumping(void)
 TEST(dumps_read_no_stack_that_is_inaccessible)
 {
     CHECK_EQ(in_child(run_dumping), 0);
+}
+
+/* ---- More threads than the kernel allows mappings for ---- */
+
+static struct gs_semaphore semaphore;
+
+static void *return_argument(void *argument)
+{
+    return argument;
+}
+
+static void *take_permit(void *unused)
+{
+    MUST_EQ(gs_semaphore_wait(&semaphore, GS_NEVER), 0);
+    return unused;
+}
+
+static long max_mappings(void)
+{
+    long max = 0;
+    FILE *file = fopen("/proc/sys/vm/max_map_count", "re");
+    MUST(file && fscanf(file, "%ld", &max) == 1);
+    fclose(file);
+    return max;
+}
+
+/* Each is in the middle of a mapping that was one before. */
+static void *wait_in_many(void *unused)
+{
+    static const struct gs_thread_attributes shared = {.stack_is_shared = true};
+    long count = max_mappings() / 2;
+    pthread_t other;
+    for (long i = 0; i < count; i++)
+        MUST_EQ(gs_thread_spawn(&shared, take_permit, NULL, NULL), 0);
+    gs_thread_yield();
+    MUST_EQ(pthread_create(&other, NULL, return_argument, NULL), 0);
+    MUST_EQ(pthread_join(other, NULL), 0);
+    for (long i = 0; i < count; i++)
+        gs_semaphore_post(&semaphore);
+    return unused;
+}
+
+static void run_many(void)
+{
+    run_reported(1, wait_in_many);
+}
+
+TEST(threads_that_wait_leave_mappings_for_the_rest_of_the_program)
+{
+    enum { MAPPINGS_USUAL = 65530 };
+    if (GS_ASAN + GS_TSAN == 0 && !IS_EMULATED && max_mappings() <= MAPPINGS_USUAL)
+        CHECK_EQ(in_child(run_many), 0);
 }
 
 /* ---- A promise that is not kept ---- */

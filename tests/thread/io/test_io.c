@@ -327,6 +327,32 @@ TEST(poll_returns_which_descriptors_are_ready)
     run_both(poll_pipes);
 }
 
+/* As by signals that the kernel thread gets. */
+static long fail_first_polls(long number, void *left)
+{
+    return number == SYS_ppoll && gs_thread_self() && (*(int *)left)-- > 0 ? -EINTR : 0;
+}
+
+static void *poll_interrupted(void *left)
+{
+    int fds[2];
+    MUST_EQ(gs_sys_pipe2(fds, O_CLOEXEC), 0);
+    struct gs_poll poll = {.fd = fds[1], .events = GS_WRITE};
+    gs_sys_set_fault(fail_first_polls, left);
+    MUST_EQ(gs_poll(&poll, 1, GS_NEVER), 1);
+    gs_sys_set_fault(NULL, NULL);
+    gs_close(fds[0]);
+    gs_close(fds[1]);
+    return left;
+}
+
+TEST(signals_do_not_end_a_poll)
+{
+    int left = 2;
+    MUST_EQ(gs_threads_run(NULL, poll_interrupted, &left, NULL), 0);
+    CHECK_EQ(left, -1);
+}
+
 struct interruptible {
     struct gs_interrupt interrupt;
     struct gs_poll polls[5];

@@ -238,7 +238,11 @@ TEST(dump_is_written_on_a_signal)
 /* Threads of several workers start, end, wait and are woken meanwhile. */
 static void *start_and_end(void *mutex)
 {
+    const struct gs_thread_attributes brief = {.name = "brief"};
+    struct gs_thread *thread;
     for (int i = 0; i < 50; i++) {
+        MUST_EQ(gs_thread_spawn(&brief, do_nothing, NULL, &thread), 0);
+        join(thread);
         MUST_EQ(gs_mutex_lock(mutex, GS_NEVER), 0);
         gs_thread_yield();
         gs_mutex_unlock(mutex);

@@ -1,5 +1,5 @@
 #include "tests/thread/stack/overflow.h"
-#include "thread/stack/stacks.h"
+#include "thread/stack/shared_stack.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -191,18 +191,56 @@ static void run_digging(void)
     run_reporting(1, start_digging, 0);
 }
 
-TEST(overwritten_canary_is_reported_when_the_thread_ends_and_while_it_runs)
+static void find_guard_call(void)
 {
     setenv("GOSSAMER_NO_GUARD_REGIONS", "1", 1);
     int status = in_child(count_calls);
     CHECK(WIFEXITED(status));
     guard_call = WEXITSTATUS(status);
+}
+
+TEST(overwritten_canary_is_reported_when_the_thread_ends_and_while_it_runs)
+{
+    find_guard_call();
     for (int i = 0; i < 2; i++) {
         digging = i ? dig_and_yield : dig_and_end;
         CHECK(is_segv(in_child(run_digging)));
         CHECK_REPORTED("^stack overflow: thread \"digger\" needs more than its [0-9]+ bytes$");
         CHECK_REPORTED("^ +gs_thread_exit \\(|^ +dig_and_yield \\(");
     }
+}
+
+/* ---- The same, and another thread gets the stack ---- */
+
+static void *return_at_once(void *unused)
+{
+    return unused;
+}
+
+static void *start_sharing(void *unused)
+{
+    const struct gs_thread_attributes digger = {.name = "digger", .stack_is_shared = true},
+                                      other = {.name = "other", .stack_is_shared = true};
+    struct gs_thread *thread;
+    MUST_EQ(gs_thread_spawn(&digger, dig_and_yield, NULL, NULL), 0);
+    MUST_EQ(gs_thread_spawn(&other, return_at_once, NULL, &thread), 0);
+    join(thread);
+    return unused;
+}
+
+static void run_sharing_canary(void)
+{
+    gs_shared_stacks_max = 1;
+    gs_sys_set_fault(fail_guard, NULL);
+    run_reporting(1, start_sharing, 0);
+}
+
+TEST(overwritten_canary_of_a_shared_stack_is_reported_with_the_right_thread)
+{
+    find_guard_call();
+    CHECK(is_segv(in_child(run_sharing_canary)));
+    CHECK_REPORTED("^stack overflow: thread \"digger\" needs more than its [0-9]+ bytes$");
+    CHECK_REPORTED("^ +dig_and_yield \\(");
 }
 
 static void *raise_segv(void *unused)
