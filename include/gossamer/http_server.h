@@ -78,7 +78,8 @@ struct gs_http_server {
 /* Accept connections and serve them until the calling thread is canceled. listener: a listening
  * stream socket, which stays the caller's; TCP_NODELAY is set on it. If descriptors or memory are
  * exhausted, connections wait to be accepted; one that was accepted already is closed if there is
- * no memory for its thread, also when it has sent a further request. Several threads may serve, with one listener or with several.
+ * no memory for its thread, also when it has sent a further request. Several threads may serve,
+ * with one listener or with several.
  *
  * When the thread is canceled, or the listener fails, the server drains: connections that are
  * pending are accepted, idle ones are closed, and the others get "Connection: close" with their
