@@ -10,10 +10,12 @@
  *     const struct gs_http_server server = {.handler = handle};
  *     err = gs_http_serve(listener, &server);       in a user thread
  *
- * Each connection has a user thread, which calls the handler once for each request. The handler may
- * wait: it reads the body when it wants to, and calls databases with gs_run_blocking. HTTP/1.0 and
- * HTTP/1.1 are spoken, without TLS. Requests are parsed as strictly as those of `gossamer serve`,
- * by the same code: an ambiguous or malformed request is refused before the handler is called (400,
+ * A user thread calls the handler, once for each request. The handler may wait: it reads the body
+ * when it wants to, and calls databases with gs_run_blocking. A connection that waits for a request
+ * has no thread, and takes some 400 bytes: its thread ends when no further request has arrived, so
+ * thread-specific values do not last from one request to the next. HTTP/1.0 and HTTP/1.1 are
+ * spoken, without TLS. Requests are parsed as strictly as those of `gossamer serve`, by the same
+ * code: an ambiguous or malformed request is refused before the handler is called (400,
  * 408, 413, 414, 417, 421, 431, 501, 505), and the connection is closed. CONNECT (501) and requests
  * for which there is no memory (503) are refused in the same way.
  *
@@ -47,7 +49,7 @@ GS_BEGIN_DECLS
 
 struct gs_http_exchange;
 
-/* Called for each request, on its connection's thread. It should respond; if it returns without a
+/* Called for each request, in a user thread. It should respond; if it returns without a
  * response, the response is 500, or the status that fits a body that could not be read: 400, 408 or
  * 413. */
 typedef void gs_http_handler_fn(struct gs_http_exchange *exchange, void *data);
@@ -69,14 +71,14 @@ struct gs_http_server {
     uint64_t body_timeout_ns;   /* how long reads of one request's body wait in total (60 s) */
     uint64_t write_timeout_ns;  /* for each call that sends to complete (60 s) */
     uint64_t drain_timeout_ns;  /* for open connections when the server ends (10 s) */
-    size_t stack_size;          /* of a connection's thread, as in struct gs_thread_attributes */
-    bool migrates;              /* connections' threads may resume on other workers */
+    size_t stack_size;          /* of a handler's thread, as in struct gs_thread_attributes */
+    bool migrates;              /* handlers' threads may run on other workers */
 };
 
 /* Accept connections and serve them until the calling thread is canceled. listener: a listening
  * stream socket, which stays the caller's; TCP_NODELAY is set on it. If descriptors or memory are
  * exhausted, connections wait to be accepted; one that was accepted already is closed if there is
- * no memory for its thread. Several threads may serve, with one listener or with several.
+ * no memory for its thread, also when it has sent a further request. Several threads may serve, with one listener or with several.
  *
  * When the thread is canceled, or the listener fails, the server drains: connections that are
  * pending are accepted, idle ones are closed, and the others get "Connection: close" with their

@@ -55,7 +55,7 @@ struct gs_scope {
  * until one has ended: a member that spawns needs another one that ends. Returns 0, -ETIMEDOUT,
  * -ECANCELED (the scope was canceled, or the caller while it waited), -ENOMEM, -EAGAIN (no stack is
  * left in the reservation), -EINVAL (an attribute is invalid), or -EOPNOTSUPP (a thread pointer is
- * not possible). */
+ * not possible). With the deadline 0 and without max_threads, resumables may call it, too. */
 GS_API GS_MUST_CHECK int gs_scope_spawn(struct gs_scope *scope, gs_scope_fn *fn, void *argument,
                                         uint64_t deadline_ns);
 

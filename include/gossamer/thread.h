@@ -232,8 +232,9 @@ struct gs_thread_attributes {
      * own, which is inaccessible while it waits, and the report names both threads. The thread
      * stays on the worker that runs it first. Functions whose threads have more than 4 KiB on the
      * stack when they wait get a stack of their own from then on. No effect on a thread with a
-     * stack, a start or a thread pointer of its own, with a stack_size of more than 56 KiB, where
-     * the addresses are limited (RLIMIT_AS), with sanitizers and valgrind. */
+     * stack, a start or a thread pointer of its own, with a stack_size, of the thread or the run, of
+     * more than 56 KiB, where the addresses are limited (RLIMIT_AS), with sanitizers and
+     * valgrind. */
     bool stack_is_shared;
 };
 

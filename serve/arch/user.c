@@ -59,8 +59,8 @@ struct user_shard {
     struct serve_shard_thread tending;
 };
 
-/* A connection. It is not on its thread's stack, which others share, because other threads find it in
- * its shard's list: to choose one that gives way, and to cancel all when the server drains. */
+/* A connection. It is not on its thread's stack, which others share, because other threads find it
+ * in its shard's list: to choose one that gives way, and to cancel all when the server drains. */
 struct user_connection {
     union {
         struct serve_accepted accepted; /* until its thread starts */

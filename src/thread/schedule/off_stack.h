@@ -68,7 +68,7 @@ static inline void *off_stack_out(struct off_stack *off, void *at, size_t size)
 
 static inline const char *off_stack_string(struct off_stack *off, const char *text)
 {
-    return LIKELY(!off->thread->shares_stack)
+    return LIKELY(!off->thread->shares_stack || !text)
                ? text
                : gs_off_stack_copy(off, text, strlen(text) + 1, false);
 }

@@ -135,9 +135,12 @@ struct gs_thread {
         gs_thread_fn *fn; /* until it starts */
         struct gs_waiter *woken_by;
     };
-    struct thread_extra *extra;      /* thread_extra.h; NULL: none */
-    struct gs_thread *next_canceled; /* in its worker's `canceled`; guarded by `cancel` */
-    char *stack_top;                 /* the end of the stack; NULL: it has none yet */
+    struct thread_extra *extra; /* thread_extra.h; NULL: none */
+    union {
+        struct gs_thread *next_canceled; /* in its worker's `canceled`; guarded by `cancel` */
+        unsigned chain; /* in the report of a deadlock: the chain in which it was found */
+    };
+    char *stack_top;       /* the end of the stack; NULL: it has none yet */
     char *saved;           /* what is on its stack while that is another's (shared_stack.h) */
     uint32_t slot_index;   /* of its stack, in the class */
     uint16_t bound_worker; /* numbered from 1; 0: none */
@@ -167,12 +170,9 @@ struct gs_thread {
     const struct wait_kind *wait_kind;
     const void *wait_object;
     uint64_t wait_start_ns;
-    union {
-        /* Of the last wait that had a deadline; it is not earlier than the thread's key in the
-         * deadlines of its worker. GS_NEVER: the thread is not in there. */
-        uint64_t deadline_ns;
-        unsigned chain; /* in the report of a deadlock: the chain in which it was found */
-    };
+    /* Of the last wait that had a deadline; not earlier than the thread's key in the deadlines
+     * of its worker. GS_NEVER: the thread is not in there. */
+    uint64_t deadline_ns;
     struct gs_waiter waiter; /* for waits at one object; others have their own waiters */
     struct fiber fiber;
 #ifdef GS_CHECKED
@@ -479,8 +479,8 @@ void gs_thread_complete(struct worker *worker, struct gs_thread *thread);
 static inline bool thread_must_cancel(const struct gs_thread *thread)
 {
     /* Sequentially consistent, like thread_set_worker before: gs_thread_cancel first sets the state
-     * and then reads the thread's worker. So that one delivers the cancellation, or the thread finds
-     * that it was canceled. */
+     * and then reads the thread's worker. So that one delivers the cancellation, or the thread
+     * finds that it was canceled. */
     unsigned state = atomic_load(&thread->cancel);
     return UNLIKELY(state != CANCEL_NONE) && !thread->is_uncancelable;
 }

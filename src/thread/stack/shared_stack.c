@@ -333,8 +333,11 @@ NOT_FOR_TSAN const void *gs_stack_readable(const struct gs_thread *thread, uintp
         return (const void *)address;
     if (!saved)
         return *(char *const volatile *)&thread->stack_top ? (const void *)address : NULL;
+    /* It may be evicted once more meanwhile, with more or less on the stack. */
     size_t offset = address - (uintptr_t)thread->sp, size = used_size(thread);
-    return offset <= size && size - offset >= sizeof(struct context) ? saved + offset : NULL;
+    bool is_same = *(char *const volatile *)&thread->saved == saved;
+    return is_same && offset <= size && size - offset >= sizeof(struct context) ? saved + offset
+                                                                                : NULL;
 }
 
 #ifndef GS_CHECKED

@@ -1,6 +1,8 @@
 /* Who may call the functions of user threads. */
 #include "tests/thread/checked/misuse.h"
 
+#include <gossamer/resumable.h>
+#include <gossamer/scope.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -322,4 +324,49 @@ TEST(any_kernel_thread_may_spawn_and_unpark)
     atomic_store(&unparked, 0);
     run_both(be_unparked);
     CHECK_EQ(atomic_load(&unparked), 2);
+}
+
+/* ---- What a resumable may call ---- */
+
+static struct spawner {
+    struct gs_resumable resumable;
+    struct gs_scope scope;
+    struct gs_thread *owner;
+} spawner;
+
+static atomic_uint members;
+
+static int be_member(void *unused)
+{
+    (void)unused;
+    atomic_fetch_add(&members, 1);
+    return 0;
+}
+
+static void spawn_member(struct gs_resumable *resumable)
+{
+    struct gs_thread *owner = spawner.owner;
+    MUST_EQ(gs_scope_spawn(&spawner.scope, be_member, NULL, 0), 0);
+    gs_resumable_end(resumable);
+    gs_thread_unpark(owner);
+}
+
+static void *spawn_by_resumables(void *unused)
+{
+    spawner = (struct spawner){.owner = gs_thread_self()};
+    for (unsigned worker = 1; worker <= gs_threads_workers(); worker++) {
+        gs_resumable_init(&spawner.resumable, spawn_member);
+        MUST_EQ(gs_resumable_start(&spawner.resumable, worker), 0);
+        MUST_EQ(gs_thread_park(GS_NEVER), 0);
+    }
+    MUST_EQ(gs_resumable_start(&spawner.resumable, gs_threads_workers() + 1), -EINVAL);
+    MUST_EQ(gs_scope_wait(&spawner.scope, GS_NEVER), 0);
+    return unused;
+}
+
+TEST(a_resumable_may_spawn_in_a_scope_without_waiting)
+{
+    atomic_store(&members, 0);
+    run_both(spawn_by_resumables);
+    CHECK_EQ(atomic_load(&members), 4);
 }

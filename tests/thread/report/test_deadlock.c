@@ -312,3 +312,52 @@ TEST(waits_without_a_known_holder_are_listed_without_a_cycle)
                    "^ +wait_for_nothing \\(");
     CHECK(!is_reported("^cycle"));
 }
+
+/* ---- While deadlines pass ---- */
+
+enum { PAIRS = 300 };
+static struct gs_thread *pairs[2 * PAIRS];
+static struct gs_semaphore all_exist;
+
+/* The wait ends early, but its worker knows the deadline until that has passed. */
+static void *join_partner(void *number)
+{
+    int i = (int)(intptr_t)number;
+    uint64_t delay_ns = 15 * GS_MILLISECOND + (uint64_t)(i * 7919 % (2 * PAIRS)) * 100000;
+    MUST_EQ(gs_semaphore_wait(&all_exist, GS_NEVER), 0);
+    MUST(gs_semaphore_wait(&semaphore, after(delay_ns)) != -ECANCELED);
+    join(pairs[i ^ 1]);
+    return number;
+}
+
+static void post_to_all(struct gs_semaphore *to)
+{
+    for (int i = 0; i < 2 * PAIRS; i++)
+        gs_semaphore_post(to);
+    MUST_EQ(gs_thread_sleep(after(10 * GS_MILLISECOND)), 0);
+}
+
+/* The first worker becomes idle last, and reports; the timer of the other expires meanwhile. */
+static void *leave_pairs(void *unused)
+{
+    const struct gs_thread_attributes on_second = {.worker = 2};
+    for (int i = 0; i < 2 * PAIRS; i++)
+        MUST_EQ(gs_thread_spawn(&on_second, join_partner, (void *)(intptr_t)i, &pairs[i]), 0);
+    post_to_all(&all_exist);
+    post_to_all(&semaphore);
+    return unused;
+}
+
+static void run_pairs(void)
+{
+    run_reporting(2, leave_pairs, -EDEADLK);
+}
+
+TEST(all_cycles_are_reported_though_deadlines_of_former_waits_pass_meanwhile)
+{
+    int cycles = 0;
+    CHECK_EQ(in_child(run_pairs), 0);
+    for (const char *at = report; (at = strstr(at, "\ncycle: ")); at++)
+        cycles++;
+    CHECK_EQ(cycles, PAIRS);
+}

@@ -1,0 +1,365 @@
+/* Connections that wait for a request: they have no threads, and whatever ends a wait may meet
+ * bytes that arrive at that moment. */
+#include "tests/http_server/serving.h"
+
+#include <gossamer/resumable.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#define GET "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
+#define CLIENTS 24
+
+static void greet(struct gs_http_exchange *exchange, void *unused)
+{
+    (void)unused;
+    MUST_EQ(gs_http_respond(exchange, 200, NULL, "hello", 5), 0);
+}
+
+static uint64_t live_threads(void)
+{
+    struct gs_threads_stats stats;
+    gs_threads_stats(&stats);
+    return stats.live;
+}
+
+static void connect_all(int fds[CLIENTS])
+{
+    static struct heard heard;
+    for (int i = 0; i < CLIENTS; i++) {
+        heard.n = 0;
+        fds[i] = connect_client();
+        say(fds[i], GET);
+        MUST_EQ(hear(fds[i], &heard, "hello"), 0);
+    }
+}
+
+static void close_all(const int fds[CLIENTS])
+{
+    for (int i = 0; i < CLIENTS; i++)
+        gs_close(fds[i]);
+}
+
+/* ---- No thread, no stack ---- */
+
+static void *be_idle(void *unused)
+{
+    int fds[CLIENTS];
+    struct gs_threads_stats stats;
+    uint64_t before = live_threads(), keepers = gs_threads_workers();
+    start_server();
+    connect_all(fds);
+    /* A resumable counts as a thread: one for each connection, and no other. */
+    while (live_threads() != before + 1 + keepers + CLIENTS)
+        gs_thread_end_turn();
+    gs_threads_stats(&stats);
+    MUST(stats.stacks < CLIENTS || keepers > 1); /* each worker keeps some for reuse */
+    close_all(fds);
+    while (live_threads() != before + 1 + keepers)
+        gs_thread_end_turn();
+    stop_server();
+    return unused;
+}
+
+TEST(connections_that_wait_have_no_stacks)
+{
+    serve_with(&(struct gs_http_server){.handler = greet}, be_idle);
+}
+
+static void *send_half_heads(void *unused)
+{
+    static const char head[] = GET;
+    static struct heard heard;
+    struct gs_threads_stats stats;
+    int fds[CLIENTS];
+    start_server();
+    connect_all(fds);
+    for (int i = 0; i < CLIENTS; i++)
+        gs_sys_setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
+    for (size_t at = 0; head[at]; at++) {
+        for (int i = 0; i < CLIENTS; i++)
+            MUST_EQ(gs_send_all(fds[i], &head[at], 1, GS_NEVER), 1);
+        gs_thread_end_turn();
+    }
+    for (int i = 0; i < CLIENTS; i++) {
+        heard.n = 0;
+        MUST_EQ(hear(fds[i], &heard, "hello"), 0);
+        MUST_EQ(count_of(heard.bytes, "HTTP/1.1 200"), 1);
+    }
+    gs_threads_stats(&stats);
+    MUST(stats.spawned < 10 * CLIENTS); /* not one for each byte */
+    close_all(fds);
+    stop_server();
+    return unused;
+}
+
+TEST(a_head_in_small_parts_needs_no_thread_for_each)
+{
+    serve_with(&(struct gs_http_server){.handler = greet}, send_half_heads);
+}
+
+/* ---- Bytes that arrive as the wait ends ---- */
+
+static void hear_or_not(int fd, struct heard *heard)
+{
+    ssize_t n = 0;
+    heard->n = 0;
+    heard->bytes[0] = '\0';
+    while (!ends_with(heard->bytes, "hello") &&
+           (n = gs_recv(fd, heard->bytes + heard->n, 1000, 0, after(PATIENCE_NS))) > 0) {
+        heard->n += (size_t)n;
+        heard->bytes[heard->n] = '\0';
+    }
+    MUST(n != -ETIMEDOUT);
+}
+
+/* A request on a connection that may end meanwhile is answered completely, or not at all. */
+static bool is_answered(int fd, struct heard *heard)
+{
+    (void)!gs_send_all(fd, GET, strlen(GET), after(PATIENCE_NS));
+    hear_or_not(fd, heard);
+    MUST(!heard->n || ends_with(heard->bytes, "\r\n\r\nhello"));
+    return heard->n;
+}
+
+static void *meet_timeouts(void *number)
+{
+    struct heard *heard = malloc(sizeof *heard);
+    MUST(heard);
+    for (uintptr_t i = 0; i < 3; i++) {
+        int fd = connect_client();
+        while (is_answered(fd, heard))
+            gs_thread_sleep(after((1 + ((uintptr_t)number + i) % 4) * GS_MILLISECOND / 2));
+        gs_close(fd);
+    }
+    free(heard);
+    return NULL;
+}
+
+static void *be_timed_out(void *unused)
+{
+    struct gs_thread *clients[CLIENTS];
+    start_server();
+    for (uintptr_t i = 0; i < CLIENTS; i++)
+        clients[i] = spawn(meet_timeouts, (void *)i);
+    for (int i = 0; i < CLIENTS; i++)
+        join(clients[i]);
+    stop_server();
+    return unused;
+}
+
+TEST(a_request_as_the_time_runs_out_is_answered_or_the_connection_is_closed)
+{
+    serve_with(&(struct gs_http_server){.handler = greet,
+                                        .idle_timeout_ns = GS_MILLISECOND,
+                                        .header_timeout_ns = GS_SECOND},
+               be_timed_out);
+}
+
+static void *meet_drain(void *fd)
+{
+    struct heard *heard = malloc(sizeof *heard);
+    MUST(heard);
+    is_answered((int)(intptr_t)fd, heard);
+    gs_close((int)(intptr_t)fd);
+    free(heard);
+    return NULL;
+}
+
+static void *drain_as_requests_arrive(void *unused)
+{
+    struct gs_thread *clients[CLIENTS];
+    int fds[CLIENTS];
+    for (int round = 0; round < 6; round++) {
+        start_server();
+        connect_all(fds);
+        for (intptr_t i = 0; i < CLIENTS; i++) {
+            clients[i] = spawn(meet_drain, (void *)(intptr_t)fds[i]);
+            if (i == CLIENTS / 6 * round)
+                gs_thread_cancel(server_thread);
+        }
+        MUST_EQ((intptr_t)join(server_thread), 0);
+        gs_close(server_listener);
+        for (int i = 0; i < CLIENTS; i++)
+            join(clients[i]);
+    }
+    return unused;
+}
+
+TEST(a_request_as_the_server_drains_is_answered_or_the_connection_is_closed)
+{
+    for (int migrates = 0; migrates < 2; migrates++)
+        serve_with(&(struct gs_http_server){.handler = greet,
+                                            .migrates = migrates,
+                                            .drain_timeout_ns = PATIENCE_NS},
+                   drain_as_requests_arrive);
+}
+
+static void *drain_half_a_head(void *unused)
+{
+    static struct heard heard;
+    start_server();
+    int half = connect_client(), other = connect_client();
+    say(half, "GET / HT");
+    say(other, GET);
+    heard.n = 0;
+    MUST_EQ(hear(other, &heard, "hello"), 0);
+    stop_server();
+    heard.n = 0;
+    MUST_EQ(hear(half, &heard, NULL), 0);
+    MUST_EQ(heard.n, 0);
+    gs_close(half);
+    gs_close(other);
+    return unused;
+}
+
+TEST(half_a_head_is_waited_for_until_the_time_for_draining_is_over)
+{
+    serve_with(&(struct gs_http_server){.handler = greet, .drain_timeout_ns = 20 * GS_MILLISECOND},
+               drain_half_a_head);
+}
+
+static struct gs_semaphore may_greet;
+
+static void greet_and_go_on(struct gs_http_exchange *exchange, void *unused)
+{
+    greet(exchange, unused);
+    MUST_EQ(gs_semaphore_wait(&may_greet, GS_NEVER), 0);
+}
+
+/* The keepers have ended the idle connection, and so have seen that the server drains. */
+static void *drain_while_served(void *unused)
+{
+    static struct heard heard;
+    start_server();
+    int served = connect_client(), idle = connect_client();
+    say(served, GET);
+    heard.n = 0;
+    MUST_EQ(hear(served, &heard, "hello"), 0);
+    gs_thread_cancel(server_thread);
+    MUST_EQ(hear(idle, &heard, NULL), 0);
+    gs_semaphore_post(&may_greet);
+    heard.n = 0;
+    MUST_EQ(hear(served, &heard, NULL), 0);
+    gs_close(served);
+    gs_close(idle);
+    MUST_EQ((intptr_t)join(server_thread), 0);
+    gs_close(server_listener);
+    return unused;
+}
+
+TEST(a_connection_that_begins_to_wait_when_the_server_has_drained_is_closed)
+{
+    serve_with(&(struct gs_http_server){.handler = greet_and_go_on, .drain_timeout_ns = GS_NEVER},
+               drain_while_served);
+}
+
+/* ---- No memory for a thread ---- */
+
+static atomic_uint entered;
+
+static void greet_later(struct gs_http_exchange *exchange, void *unused)
+{
+    atomic_fetch_add(&entered, 1);
+    MUST_EQ(gs_semaphore_wait(&may_greet, GS_NEVER), 0);
+    greet(exchange, unused);
+}
+
+static void let_greet(void)
+{
+    for (int i = 0; i < CLIENTS; i++)
+        gs_semaphore_post(&may_greet);
+}
+
+static atomic_bool are_refused;
+static atomic_uint refusals;
+
+static long refuse_stacks(long number, void *unused)
+{
+    (void)unused;
+    if (number != SYS_mmap || !atomic_load(&are_refused))
+        return 0;
+    atomic_fetch_add(&refusals, 1);
+    return -ENOMEM;
+}
+
+/* Requests on all connections at once; as many are answered as there are stacks. */
+static void *want_threads(void *unused)
+{
+    static struct heard heard;
+    int fds[CLIENTS];
+    unsigned answered = 0;
+    start_server();
+    let_greet();
+    connect_all(fds);
+    atomic_store(&entered, 0);
+    atomic_store(&refusals, 0);
+    atomic_store(&are_refused, true);
+    for (int i = 0; i < CLIENTS; i++)
+        say(fds[i], GET);
+    while (atomic_load(&refusals) + atomic_load(&entered) < CLIENTS)
+        gs_thread_end_turn();
+    atomic_store(&are_refused, false);
+    let_greet();
+    for (int i = 0; i < CLIENTS; i++) {
+        hear_or_not(fds[i], &heard);
+        answered += heard.n > 0;
+    }
+    MUST_EQ(answered, atomic_load(&entered));
+    MUST_EQ(answered + atomic_load(&refusals), CLIENTS);
+    MUST(atomic_load(&refusals));
+    close_all(fds);
+    let_greet();
+    connect_all(fds); /* no place was lost */
+    close_all(fds);
+    stop_server();
+    return unused;
+}
+
+TEST(without_memory_for_its_thread_a_request_ends_its_connection)
+{
+    gs_sys_set_fault(refuse_stacks, NULL);
+    serve_with(&(struct gs_http_server){.handler = greet_later,
+                                        .max_connections = CLIENTS,
+                                        .stack_size = 4 << 20},
+               want_threads);
+    gs_sys_set_fault(NULL, NULL);
+}
+
+/* ---- The end of the run ---- */
+
+static void *wait_for_each_other(void *unused)
+{
+    int fds[CLIENTS];
+    start_server();
+    let_greet();
+    connect_all(fds);
+    while (!gs_semaphore_wait(&may_greet, 0))
+        ;
+    atomic_store(&entered, 0);
+    say(fds[0], GET);
+    while (!atomic_load(&entered))
+        gs_thread_end_turn();
+    gs_thread_cancel(server_thread);
+    (void)!gs_thread_join(server_thread, GS_NEVER, NULL);
+    return unused;
+}
+
+/* In a child, which does not free what the threads had. */
+TEST(handlers_that_wait_for_nobody_are_a_deadlock_when_the_server_drains)
+{
+    for (unsigned workers = 1; workers < 4; workers += 2) {
+        pid_t pid = fork();
+        if (!pid) {
+            const struct gs_threads_options options = {.workers = workers};
+            server = (struct gs_http_server){.handler = greet_later, .drain_timeout_ns = GS_NEVER};
+            _exit(gs_threads_run(&options, wait_for_each_other, NULL, NULL) != -EDEADLK);
+        }
+        int status;
+        CHECK_EQ(waitpid(pid, &status, 0), pid);
+        CHECK_EQ(status, 0);
+    }
+}
