@@ -10,7 +10,7 @@ enum { CALLS = 2000 };
 static bool keeps_registers(unsigned long seed)
 {
     unsigned long before = 0, wide = seed * 3, after[4] = {0};
-    unsigned control = 0x1f80u | (seed & 3) << 13, control_after = 0;
+    unsigned control = 0x1f80u | (unsigned)(seed & 3) << 13, control_after = 0;
     __asm__ volatile(
         "ldmxcsr %[control]\n"
         "movq %[wide], %%xmm7\n"
