@@ -176,12 +176,14 @@ static int wait_in_queues(struct case_set *set, struct gs_thread *self, uint64_t
     return (int)(done - set->cases);
 }
 
-/* Wait with copies of the cases and items, if need be. Returns as wait_in_queues. */
+/* Wait with copies of the cases and items, if need be; with events, the cases are copies already.
+ * Returns as wait_in_queues. */
 static int wait_for_any(struct case_set *set, struct gs_thread *self, uint64_t deadline_ns)
 {
     struct off_stack off = {.thread = self};
     struct gs_select *cases = set->cases;
-    set->cases = off_stack_out(&off, cases, set->count * sizeof *cases);
+    if (!set->events)
+        set->cases = off_stack_out(&off, cases, set->count * sizeof *cases);
     init_waiters(set, self, &off);
     int index = off.err;
     if (index)
