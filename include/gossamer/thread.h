@@ -220,21 +220,20 @@ struct gs_thread_attributes {
     /* A promise: between the beginning and the end of each wait, nobody else uses the thread's
      * stack: no other thread, no signal handler and no system call in progress has the address of
      * one of its variables. Then the thread has no stack of its own, but shares one of a few that
-     * its worker has: if another thread is to run there while it waits, what it has on the stack
-     * is copied to other memory, and copied back, to the same addresses, before it runs again. So
-     * a waiting thread takes a control block and a copy of what is in use of its stack, some
-     * hundred bytes, and starting one touches no new page. What the program gives to others must
-     * be elsewhere: the argument of gs_run_blocking, a gs_scope whose members run, a mutex or
-     * another object of sync.h. What calls of the library are passed otherwise may be on the
-     * stack: items, cases, paths and buffers are copied to the heap if others use them during a
-     * wait, which returns -ENOMEM if that is impossible. If the promise is broken, another
-     * thread's variables are overwritten; with gossamer_checked such a thread has a stack of its
-     * own, which is inaccessible while it waits, and the report names both threads. The thread
-     * stays on the worker that runs it first. Functions whose threads have more than 4 KiB on the
-     * stack when they wait get a stack of their own from then on. No effect on a thread with a
-     * stack, a start or a thread pointer of its own, with a stack_size, of the thread or the run, of
-     * more than 56 KiB, where the addresses are limited (RLIMIT_AS), with sanitizers and
-     * valgrind. */
+     * its worker has: if another thread is to run there while it waits, what it has on the stack is
+     * copied to other memory, and copied back, to the same addresses, before it runs again. So a
+     * waiting thread takes a control block and a copy of what is in use of its stack, some hundred
+     * bytes, and starting one touches no new page. What the program gives to others must be
+     * elsewhere: the argument of gs_run_blocking, a gs_scope whose members run, a mutex or another
+     * object of sync.h. What calls of the library are passed otherwise may be on the stack: items,
+     * cases, paths and buffers are copied to the heap if others use them during a wait, which
+     * returns -ENOMEM if that is impossible. If the promise is broken, another thread's variables
+     * are overwritten; with gossamer_checked such a thread has a stack of its own, which is
+     * inaccessible while it waits, and the report names both threads. The thread stays on the
+     * worker that runs it first. Functions whose threads have more than 4 KiB on the stack when
+     * they wait get a stack of their own from then on. No effect on a thread with a stack, a start
+     * or a thread pointer of its own, with a stack_size, of the thread or the run, of more than 56
+     * KiB, where the addresses are limited (RLIMIT_AS), with sanitizers and valgrind. */
     bool stack_is_shared;
 };
 
