@@ -72,7 +72,8 @@ struct gs_http_server {
     uint64_t write_timeout_ns;  /* for each call that sends to complete (60 s) */
     uint64_t drain_timeout_ns;  /* for open connections when the server ends (10 s) */
     size_t stack_size;          /* of a handler's thread, as in struct gs_thread_attributes */
-    bool migrates;              /* handlers' threads may run on other workers */
+    bool migrates;              /* handlers' threads may run on other workers. A connection waits
+                                 * for its next request at one worker, nevertheless. */
 };
 
 /* Accept connections and serve them until the calling thread is canceled. listener: a listening

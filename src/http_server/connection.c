@@ -28,7 +28,8 @@ void gs_http_connection_free(struct gs_http_connection *connection)
     free(connection->input);
     free(connection);
     gs_semaphore_post(&sessions->slots);
-    if (atomic_fetch_sub(&sessions->open, 1) == 1)
+    /* Pairs with gs_http_workers_enter: the server reads `open` after that. */
+    if (atomic_fetch_sub(&sessions->open, 1) == 1 && atomic_load(&sessions->phase))
         gs_semaphore_post(&sessions->all_ended);
 }
 
@@ -154,18 +155,31 @@ static enum gs_http_progress receive_head(struct gs_http_connection *connection)
                                                                            : GS_HTTP_ENDED;
 }
 
+/* A request that has arrived in time is served, although the worker was too busy to see it. */
+static enum gs_http_progress time_out(struct gs_http_connection *connection)
+{
+    if (gs_http_input_receive_now(connection) > 0 && !connection->has_begun) {
+        connection->has_begun = true;
+        return receive_head(connection);
+    }
+    if (find_head(connection))
+        return GS_HTTP_READY;
+    if (!gs_http_input_length(connection))
+        return GS_HTTP_ENDED;
+    connection->status = 408;
+    return GS_HTTP_READY;
+}
+
 static void resume(struct gs_resumable *resumable)
 {
     struct gs_http_connection *connection =
         gs_container_of(resumable, struct gs_http_connection, resumable);
     enum gs_http_progress progress = GS_HTTP_ENDED;
     gs_resumable_unwatch(resumable);
-    if (connection->state == GS_HTTP_CONNECTION_TIMED_OUT && gs_http_input_length(connection)) {
-        connection->status = 408;
-        progress = GS_HTTP_READY;
-    } else if (connection->state <= GS_HTTP_CONNECTION_WAITING) {
+    if (connection->state == GS_HTTP_CONNECTION_TIMED_OUT)
+        progress = time_out(connection);
+    else if (connection->state <= GS_HTTP_CONNECTION_WAITING)
         progress = connection->has_begun ? receive_head(connection) : wait_for_request(connection);
-    }
     if (progress == GS_HTTP_INCOMPLETE)
         return;
     end(connection);

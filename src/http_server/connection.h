@@ -27,7 +27,8 @@
  *      have woken the resumable before: there is one wake-up then, and it finds the same state. The
  *      keeper first looks whether bytes are there, and leaves the connection alone if they are: its
  *      resumable was woken by them, or will be. What arrives after that look is not received, so no
- *      request is cut from its body. After a timeout the keeper finds the connection in no list.
+ *      request is cut from its body. After a timeout the keeper finds the connection in no list,
+ *      and the resumable receives what has arrived.
  *   2. The server begins to drain while a connection goes from its thread to its home. The phase is
  *      set before the keepers are woken. If the resumable runs before the keeper, the keeper finds
  *      it in a list; if it runs after it, the phase is visible to it, and it ends the connection
@@ -45,7 +46,8 @@
  *      last user, a thread, is a member of a scope, or, a resumable, runs on its home before the
  *      keeper does for the last time: the server waits for the scopes, and then for the keepers.
  *   8. In a child of fork, where the caller's worker is the only one, a connection whose home is
- *      another one cannot wait: it is closed (gs_resumable_start returns -EINVAL). */
+ *      another one cannot wait: it is closed (gs_resumable_start returns -EINVAL). So is one
+ *      whose home has a timer already, which is of the parent's loop. */
 #ifndef GS_HTTP_SERVER_CONNECTION_H
 #define GS_HTTP_SERVER_CONNECTION_H
 
@@ -97,7 +99,7 @@ struct gs_http_sessions {
     struct gs_scope threads;       /* the first of each connection, which may run on any worker */
     atomic_int phase;              /* enum gs_http_phase */
     atomic_size_t open;            /* connections */
-    struct gs_semaphore all_ended; /* posted when there are none any more */
+    struct gs_semaphore all_ended; /* posted when there are none any more, unless it serves */
     struct gs_semaphore stopped;   /* posted by each keeper */
     unsigned worker_count;
     struct gs_http_worker workers[];
@@ -171,7 +173,7 @@ void gs_http_workers_stop(struct gs_http_sessions *sessions);
 void gs_http_workers_evict(struct gs_http_sessions *sessions);
 
 /* Keep the connection, which waits, in the list of its wait. Called by its home. Returns 0; -ENOMEM
- * (there is no timer); or -ECANCELED (the server ends). */
+ * (there is no timer); or -ECANCELED (the server ends, or this is a child of fork). */
 GS_MUST_CHECK int gs_http_worker_keep(struct gs_http_connection *connection,
                                       enum gs_http_wait waits_for);
 

@@ -86,7 +86,9 @@ static int take_slot(struct gs_http_sessions *sessions, int listener)
     int err = gs_semaphore_wait(&sessions->slots, 0);
     while (err == -ETIMEDOUT) {
         err = gs_wait_readable(listener, GS_NEVER);
-        if (err)
+        if (!err)
+            err = gs_semaphore_wait(&sessions->slots, 0); /* one may be free meanwhile */
+        if (err != -ETIMEDOUT)
             return err;
         gs_http_workers_evict(sessions);
         err = gs_semaphore_wait(&sessions->slots, gs_clock_now() + PAUSE_NS);

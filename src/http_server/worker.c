@@ -33,12 +33,15 @@ static uint64_t deadline_of(const struct gs_http_connection *connection)
 
 static void on_timer(struct gs_timer *timer);
 
-/* Let the timer expire at the deadline, or before. Returns 0 or -ENOMEM. */
+/* Let the timer expire at the deadline, or before. Returns 0, -ENOMEM, or -ECANCELED: in a child of
+ * fork the worker has another loop, and no keeper. */
 static int expire(struct gs_http_worker *worker, uint64_t deadline_ns)
 {
     struct gs_timer *timer = &worker->timer;
     if (!timer->callback)
         gs_timer_init(timer, gs_threads_loop(), on_timer);
+    if (timer->watcher.loop != gs_threads_loop())
+        return -ECANCELED;
     bool is_early = timer->watcher.active && timer->deadline_ns <= deadline_ns;
     return is_early || deadline_ns == GS_NEVER ? 0 : gs_timer_start(timer, deadline_ns);
 }
@@ -202,7 +205,8 @@ static void compare(struct choice *choice, struct gs_http_worker *worker,
                     enum gs_http_wait waits_for)
 {
     uint64_t since_ns = atomic_load_explicit(&worker->since_ns[waits_for], memory_order_relaxed);
-    if (since_ns < choice->since_ns)
+    bool is_busy = atomic_load(&worker->evictions); /* since the last time */
+    if (!is_busy && since_ns < choice->since_ns)
         *choice = (struct choice){worker, waits_for, since_ns};
 }
 

@@ -1,6 +1,7 @@
 /* Connections that wait for a request: they have no threads, and whatever ends a wait may meet
  * bytes that arrive at that moment. */
 #include "tests/http_server/serving.h"
+#include "tests/thread/schedule/forking.h"
 
 #include <gossamer/resumable.h>
 #include <netinet/in.h>
@@ -159,6 +160,52 @@ TEST(a_request_as_the_time_runs_out_is_answered_or_the_connection_is_closed)
                be_timed_out);
 }
 
+/* The worker is busy until the time is over, but the request came before. */
+static int other_client; /* -1: none */
+static unsigned entered_busy;
+
+static void ask_and_be_busy(struct gs_http_exchange *exchange, void *unused)
+{
+    char byte;
+    int fd = other_client;
+    other_client = -1;
+    if (fd >= 0 && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0) {
+        MUST_EQ(send(fd, GET, strlen(GET), 0), (ssize_t)strlen(GET));
+        uint64_t end_ns = gs_clock_now() + 2 * server.idle_timeout_ns;
+        while (gs_clock_now() < end_ns)
+            ;
+        entered_busy++;
+    }
+    greet(exchange, unused);
+}
+
+static void *be_seen_late(void *unused)
+{
+    static struct heard heard;
+    start_server();
+    for (entered_busy = 0; !entered_busy;) {
+        other_client = -1;
+        int busy = connect_client(), late = connect_client();
+        MUST(is_answered(late, &heard));
+        other_client = late;
+        if (is_answered(busy, &heard) && entered_busy) {
+            hear_or_not(late, &heard);
+            MUST(ends_with(heard.bytes, "\r\n\r\nhello"));
+        }
+        gs_close(busy);
+        gs_close(late);
+    }
+    stop_server();
+    return unused;
+}
+
+TEST(a_request_that_arrives_in_time_is_served_although_the_worker_is_busy_until_later)
+{
+    server =
+        (struct gs_http_server){.handler = ask_and_be_busy, .idle_timeout_ns = 20 * GS_MILLISECOND};
+    run_with(1, be_seen_late);
+}
+
 static void *meet_drain(void *fd)
 {
     struct heard *heard = malloc(sizeof *heard);
@@ -255,6 +302,135 @@ TEST(a_connection_that_begins_to_wait_when_the_server_has_drained_is_closed)
 {
     serve_with(&(struct gs_http_server){.handler = greet_and_go_on, .drain_timeout_ns = GS_NEVER},
                drain_while_served);
+}
+
+/* ---- Giving way ---- */
+
+static atomic_bool may_end;
+
+static void greet_from_worker(struct gs_http_exchange *exchange, void *unused)
+{
+    char text[] = "hello from 0";
+    (void)unused;
+    while (exchange->path[1] && !atomic_load(&may_end))
+        ;
+    text[sizeof text - 2] = (char)('0' + gs_threads_worker());
+    MUST_EQ(gs_http_respond(exchange, 200, NULL, text, sizeof text - 1), 0);
+}
+
+/* A connection that waits at the worker. */
+static int connect_at(unsigned worker)
+{
+    static struct heard heard;
+    for (;;) {
+        int fd = connect_client();
+        say(fd, GET);
+        heard.n = 0;
+        MUST_EQ(hear(fd, &heard, "hello from "), 0);
+        if (worker == (unsigned)(heard.bytes[heard.n - 1] - '0'))
+            return fd;
+        gs_close(fd);
+    }
+}
+
+static void *give_way_beside_a_busy_worker(void *unused)
+{
+    static struct heard heard;
+    unsigned here = gs_threads_worker(), there = 3 - here;
+    const struct gs_thread_attributes beside = {.worker = here};
+    server_listener = listen_anywhere(&server_address);
+    MUST_EQ(gs_thread_spawn(&beside, run_server, NULL, &server_thread), 0);
+    int oldest = connect_at(there), next = connect_at(here), busy = connect_at(there);
+    say(busy, "GET /busy HTTP/1.1\r\nHost: h\r\n\r\n");
+    gs_thread_sleep(after(GS_SECOND + 10 * GS_MILLISECOND));
+    int fd = connect_at(here);
+    MUST_EQ(hear(next, &heard, NULL), 0); /* it gave way */
+    atomic_store(&may_end, true);
+    heard.n = 0;
+    MUST_EQ(hear(busy, &heard, "hello"), 0);
+    gs_close(busy);
+    gs_close(oldest);
+    gs_close(next);
+    gs_close(fd);
+    stop_server();
+    return unused;
+}
+
+TEST(connections_of_a_busy_worker_do_not_keep_others_from_giving_way)
+{
+    server = (struct gs_http_server){.handler = greet_from_worker, .max_connections = 3};
+    run_with(2, give_way_beside_a_busy_worker);
+}
+
+static void *leave_a_place_free(void *unused)
+{
+    static struct heard heard;
+    int fds[3];
+    start_server();
+    for (int i = 0; i < 3; i++) {
+        fds[i] = connect_client();
+        heard.n = 0;
+        say(fds[i], GET);
+        MUST_EQ(hear(fds[i], &heard, "hello"), 0);
+        if (i == 1) {
+            gs_close(fds[0]);
+            gs_thread_sleep(after(GS_SECOND + 10 * GS_MILLISECOND));
+        }
+    }
+    gs_thread_sleep(after(5 * GS_MILLISECOND));
+    MUST(is_answered(fds[1], &heard));
+    gs_close(fds[1]);
+    gs_close(fds[2]);
+    stop_server();
+    return unused;
+}
+
+TEST(no_connection_gives_way_when_a_place_is_free)
+{
+    server = (struct gs_http_server){.handler = greet, .max_connections = 2};
+    run_with(1, leave_a_place_free);
+}
+
+/* ---- A child of fork ---- */
+
+static void fork_and_greet(struct gs_http_exchange *exchange, void *unused)
+{
+    pid_t pid = exchange->path[1] ? gs_fork() : 0;
+    int status = -1;
+    MUST(pid >= 0);
+    if (!pid) {
+        greet(exchange, unused);
+        return;
+    }
+    uint64_t end_ns = after(PATIENCE_NS);
+    while (!gs_sys_wait4(pid, &status, WNOHANG) && gs_clock_now() < end_ns)
+        gs_thread_sleep(after(GS_MILLISECOND));
+    MUST_EQ(status, 0);
+    gs_thread_exit(NULL);
+}
+
+static void *serve_in_a_child(void *unused)
+{
+    static struct heard heard;
+    start_server();
+    int idle = connect_client(), forking = connect_client();
+    MUST(is_answered(idle, &heard));
+    heard.n = 0;
+    say(forking, "GET /fork HTTP/1.1\r\nHost: h\r\n\r\n");
+    MUST_EQ(hear(forking, &heard, NULL), 0);
+    MUST(ends_with(heard.bytes, "\r\n\r\nhello"));
+    MUST(is_answered(idle, &heard));
+    gs_close(idle);
+    gs_close(forking);
+    stop_server();
+    return unused;
+}
+
+TEST(in_a_child_of_fork_a_connection_ends_with_its_request)
+{
+    skip_without_fork();
+    server = (struct gs_http_server){.handler = fork_and_greet};
+    run_unwatched(1, serve_in_a_child);
 }
 
 /* ---- No memory for a thread ---- */
