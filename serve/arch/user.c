@@ -35,7 +35,8 @@
  * waits for signals. */
 #define POOL_THREADS 33
 
-/* After so long in one system call a worker counts as stuck, and others take its threads over. */
+/* After so long in one system call a worker counts as stuck, and others take over what has not
+ * started yet: new connections. Its other connections wait for it, as they share its stacks. */
 #define STUCK_NS (100 * GS_MILLISECOND)
 
 struct user_server {
@@ -47,8 +48,8 @@ struct user_server {
     int result;
 };
 
-/* What the connections share that came through one worker's listeners. They may have migrated to
- * other workers. */
+/* What the connections share that came through one worker's listeners. They may run on other
+ * workers. */
 struct user_shard {
     struct serve_shard base;
     struct user_server *user;

@@ -91,7 +91,7 @@ static void *send_half_heads(void *unused)
         MUST_EQ(count_of(heard.bytes, "HTTP/1.1 200"), 1);
     }
     gs_threads_stats(&stats);
-    MUST(stats.spawned < 10 * CLIENTS); /* not one for each byte */
+    MUST(stats.spawned < (uint64_t)10 * CLIENTS); /* not one for each byte */
     close_all(fds);
     stop_server();
     return unused;
@@ -225,7 +225,7 @@ static void *drain_as_requests_arrive(void *unused)
         connect_all(fds);
         for (intptr_t i = 0; i < CLIENTS; i++) {
             clients[i] = spawn(meet_drain, (void *)(intptr_t)fds[i]);
-            if (i == CLIENTS / 6 * round)
+            if (i == (intptr_t)CLIENTS / 6 * round)
                 gs_thread_cancel(server_thread);
         }
         MUST_EQ((intptr_t)join(server_thread), 0);

@@ -1,6 +1,7 @@
 /* The web server while all its workers are stuck: one in a computation, the other one in a blocking
- * system call. Nothing depends on time: both stay stuck until every connection has been
- * answered. */
+ * system call. New connections are answered by workers that the runtime adds; those whose threads
+ * share the stacks of a stuck worker are answered when it goes on. Nothing depends on time: both
+ * workers stay stuck until every new connection has been answered. */
 #include "serve/operations/server.h"
 #include "serve/serve.h"
 
@@ -158,29 +159,25 @@ static void take_completion(int fd)
     CHECK(strncmp(answer, "HTTP/1.1 200 ", 13) == 0);
 }
 
-TEST(all_connections_are_answered_while_every_worker_is_stuck)
+TEST(new_connections_are_answered_while_every_worker_is_stuck_and_others_afterwards)
 {
     int early[EARLY], late[LATE], status;
     start();
     for (int i = 0; i < EARLY; i++)
         early[i] = get_connected();
-    for (int round = 0; round < 3; round++) {
-        for (int i = 0; i < EARLY; i++)
-            send_request(early[i]);
-        for (int i = 0; i < EARLY; i++)
-            take_completion(early[i]);
-        if (round)
-            continue;
-        CHECK_EQ(write(to_server[1], "k", 1), 1);
-        CHECK_EQ(next_byte(), 's');
-    }
+    for (int i = 0; i < EARLY; i++)
+        send_request(early[i]);
+    for (int i = 0; i < EARLY; i++)
+        take_completion(early[i]);
+    CHECK_EQ(write(to_server[1], "k", 1), 1);
+    CHECK_EQ(next_byte(), 's');
+    for (int i = 0; i < EARLY; i++)
+        send_request(early[i]);
     for (int i = 0; i < LATE; i++)
         send_request(late[i] = get_connected());
     for (int i = 0; i < LATE; i++)
         take_completion(late[i]);
     CHECK_EQ(write(to_server[1], "g", 1), 1);
-    for (int i = 0; i < EARLY; i++)
-        send_request(early[i]);
     for (int i = 0; i < EARLY; i++)
         take_completion(early[i]);
     for (int i = 0; i < EARLY; i++)

@@ -176,9 +176,9 @@ struct gs_thread {
     struct gs_waiter waiter; /* for waits at one object; others have their own waiters */
     struct fiber fiber;
 #ifdef GS_CHECKED
-    atomic_uchar fate; /* enum fate */
-    bool is_blocked;   /* deadlock.c */
-    bool is_protected; /* protected_stack.c */
+    atomic_uchar fate;        /* enum fate */
+    bool is_blocked;          /* deadlock.c */
+    atomic_bool is_protected; /* protected_stack.c */
 #endif
 };
 _Static_assert(offsetof(struct gs_thread, run.next) == 64 &&

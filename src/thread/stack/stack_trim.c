@@ -8,6 +8,7 @@
 
 #include <gossamer/sys.h>
 #include <limits.h>
+#include <malloc.h>
 #include <sys/mman.h>
 
 /* Free stacks that a worker keeps for itself before it releases half of them to others. */
@@ -18,6 +19,9 @@
 #define TRIM_PAUSE_NS (5 * GS_MILLISECOND)
 /* So many remain in each list. */
 #define FREE_STACKS_KEPT 32u
+
+/* After a peak of so many threads that shared stacks, what was saved of them is given back, too. */
+#define SHARED_PEAK 1024u
 
 static atomic_bool cannot_return; /* the kernel has refused: the memory is locked, for instance */
 
@@ -148,6 +152,16 @@ static void schedule_trim(struct worker *worker, uint64_t after_ns)
         worker->free_max = FREE_STACKS_KEPT;
 }
 
+/* What was saved are small blocks of malloc's, which keeps free ones below a used one. */
+static void trim_saved(struct worker *worker)
+{
+#ifdef __GLIBC__
+    if (worker->returned_shared >= SHARED_PEAK)
+        malloc_trim(0);
+#endif
+    worker->returned_shared = 0;
+}
+
 static void trim(struct gs_timer *timer)
 {
     struct worker *worker = gs_container_of(timer, struct worker, trim_timer);
@@ -155,8 +169,13 @@ static void trim(struct gs_timer *timer)
     bool is_period_over = now_ns - worker->trim_period_ns >= TRIM_PERIOD_NS, is_incomplete = false;
     if (is_period_over)
         worker->trim_period_ns = now_ns;
-    for (int c = 0; c < STACK_CLASSES; c++)
-        is_incomplete |= trim_class(worker, c, is_period_over) >= TRIM_STEP;
+    for (int c = 0; c < STACK_CLASSES; c++) {
+        unsigned count = trim_class(worker, c, is_period_over);
+        is_incomplete |= count >= TRIM_STEP;
+        worker->returned_shared += c == CLASS_SHARED ? count : 0;
+    }
+    if (!is_incomplete)
+        trim_saved(worker);
     worker->free_max = FREE_STACKS_KEPT;
     if (has_many(worker) && may_trim())
         schedule_trim(worker, is_incomplete ? TRIM_PAUSE_NS : TRIM_PERIOD_NS);

@@ -16,7 +16,7 @@ void *__wrap_malloc(size_t size)
 /* Until the worker has left the stack. */
 static void await_protection(void)
 {
-    for (int i = 0; i < 1000 && !*(const volatile bool *)&waiter->is_protected; i++)
+    for (int i = 0; i < 1000 && !atomic_load(&waiter->is_protected); i++)
         usleep(10);
 }
 
