@@ -18,7 +18,7 @@
  *
  * The loop is in serve/connection/blocking.c, its calls in serve/connection/blocking_user.c.
  * gs_recv_with handles what was received on the worker's stack, so the stack of a connection that
- * waits contains little, and nobody else uses it: it is given back when the wait is long. */
+ * waits contains little, and nobody else uses it: the threads share stacks (stack_is_shared). */
 #include "serve/accept/accept_thread.h"
 #include "serve/arch/arch.h"
 #include "serve/connection/blocking.h"

@@ -9,8 +9,8 @@
 
 Nothing in the process is changed: a thread that is not running is shown by an unwinder which makes
 gdb believe that the newest frame of the selected kernel thread was called by the thread's last one.
-Of a thread whose stack is given back while it waits, the backtrace is found by frame pointers, and
-it cannot be selected. The library's debug information is required.
+Of a thread that is evicted from a shared stack, the backtrace is found by frame pointers, and it
+cannot be selected. The library's debug information is required.
 
 Threads that `gossamer cc` has compiled have no stack: of those, gossamer bt shows the records of
 the calls that wait, with the variables that these hold if the program has debug information.

@@ -3,8 +3,8 @@
  * removes the thread from the deadlines of that worker, under their lock. */
 #include "thread/schedule/thread.h"
 
-/* The caller holds the lock. An unparked thread is claimed only here (thread.h): from now on its
- * stack must not be given back, wherever it runs. */
+/* The caller holds the lock. An unparked thread is claimed only here (thread.h): from now on
+ * nobody else makes it ready. */
 static void detach_from_worker(struct worker *from, struct gs_thread *thread)
 {
     if (thread->deadline_index)
