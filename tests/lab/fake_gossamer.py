@@ -1,4 +1,4 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -I -S
 """Fake of the gossamer program: the same command line, at a hundredth of its speed.
 
 Environment: FAKE_ARCHS (names to list), FAKE_BROKEN (an architecture that does not start),
