@@ -385,9 +385,9 @@ for _ in range(20):
 def test_explain_says_whether_a_program_gains(threads: int, kind: str, advice: str) -> None:
     done = run("--explain", "--workers", "1", sys.executable, "-c", GAINS, str(threads), kind)
     assert done.returncode == 0
-    numbers = rf" measured: \d+ threads, {2 * threads} connections, .*: .*{advice}"
-    assert len(re.findall(numbers, done.stderr, re.M)) == 1, done.stderr
-    assert done.stderr.startswith("gossamer run: measured: ")
+    # On a busy machine, the monitor may have named calls that held a worker.
+    line = rf"^gossamer run: measured: \d+ threads, {2 * threads} connections, .*: .*{advice}"
+    assert len(re.findall(line, done.stderr, re.M)) == 1, done.stderr
 
 
 def test_an_emulator_is_refused_with_a_way_out(tmp_path: Path) -> None:
