@@ -14,7 +14,7 @@ from server import Server, arguments_for, configurations, is_selected
 
 SMALL = b"<!doctype html>\n<title>small</title>\n" * 8
 
-# For tests of the reference: its generator, and a browser.
+# For tests of manual pages and of the reference: its generator, and a browser.
 TREE = Path(__file__).resolve().parents[2]
 sys.path += [str(TREE / "tools"), str(TREE / "tests/lab")]
 
