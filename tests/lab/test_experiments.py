@@ -15,7 +15,7 @@ from conftest import FAKE
 from gossamer_lab import cli, paths
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.experiments.libevent_vs_libev import LIBEVENT_VS_LIBEV
-from gossamer_lab.experiments.manifest import Case, Experiment
+from gossamer_lab.experiments.manifest import Case, Experiment, Point
 from gossamer_lab.report import page
 from gossamer_lab.report.charts import Chart
 
@@ -165,13 +165,22 @@ _WITH_INTERVALS = {"quick", "libevent-vs-libev", "overload", "unchanged-binaries
 once: their rules are tried out in test_rules.py."""
 
 
+_MAX_HOSTS = 3
+"""Each is a process that takes a second to start, and does what the others do."""
+
+
 def shortened(experiment: Experiment) -> Experiment:
-    """Return the experiment with loads so short that their numbers say nothing."""
+    """Return the experiment with few hosts, and loads so short that their numbers say nothing."""
     smoke = experiment.scale("smoke")
     times = {"budget_s": 1.0, "max_load_s": 0.1, "program_s": 0.05}
     times |= {"load_s": min(smoke.load_s, 0.1), "warmup_s": min(smoke.warmup_s, 0.02)}
     rounds = 2 if experiment.name in _WITH_INTERVALS else 1
-    return replace(experiment, scales=(replace(smoke, rounds=rounds, **times),))
+    points = tuple(
+        replace(point, hosts=min(point.hosts, _MAX_HOSTS)) if isinstance(point, Point) else point
+        for point in experiment.points
+    )
+    scales = (replace(smoke, rounds=rounds, **times),)
+    return replace(experiment, points=points, scales=scales, links=experiment.links[:_MAX_HOSTS])
 
 
 @pytest.mark.skipif(not paths.program().is_file(), reason="the program is not built")
