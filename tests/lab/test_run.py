@@ -136,7 +136,7 @@ def test_errors_of_the_load_are_marked(tmp_path: Path, monkeypatch: pytest.Monke
 def test_a_load_without_a_report_is_a_failed_measurement(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("FAKE_MUTE", "1")
+    monkeypatch.setenv("FAKE_MUTE", str(tmp_path))
     result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     assert result.exit_code == 1
     assert "2 failed!" in result.output
