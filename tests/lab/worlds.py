@@ -100,12 +100,14 @@ def rounds(
     chosen = experiment.scale(scale)
     points = {point.key: point for point in experiment.points_of(chosen)}
     known = {key: point.as_dict() for key, point in points.items()}
+
+    def missing(point: str, name: str) -> str:
+        return f"{name} at {point} is missing"
+
+    if seed is None:
+        return [Round(known, _Rows(points, known, world, ""), missing)] * chosen.rounds
     return [
-        Round(
-            known,
-            _Rows(points, known, world, "" if seed is None else f"{seed} {number}"),
-            lambda point, name: f"{name} at {point} is missing",
-        )
+        Round(known, _Rows(points, known, world, f"{seed} {number}"), missing)
         for number in range(chosen.rounds)
     ]
 
