@@ -332,7 +332,8 @@ class Server:
 
     def has_at_most_sockets(self, limit: int) -> bool:
         """Wait until it has at most this many sockets; return whether that happened."""
-        return any(self.descriptors("socket:") <= limit for _ in attempts())
+        # To look at many processes takes time.
+        return any(self.descriptors("socket:") <= limit for _ in attempts(pause_s=0.05))
 
     def refuses_connections(self) -> bool:
         """Wait until its address refuses connections; return whether that happened.

@@ -33,7 +33,7 @@ def test_a_client_that_does_not_read_costs_little_kernel_memory(serve: Serve, ro
         assert wire.head().status == 200
     for _ in range(3):
         # Once the client has made room, the server needs some time to send more.
-        assert any(all(queued_to(wires)) for _ in attempts())
+        assert any(all(queued_to(wires)) for _ in attempts(pause_s=0.05))
         assert max(queued_to(wires)) < QUEUED_MAX
         time.sleep(0.02)
     for wire in wires:
