@@ -208,9 +208,10 @@ def cluster(home: Path) -> Iterator[str]:
     scheduler_file, log = home / "scheduler.json", home / "cluster.err"
     python = (sys.executable, "-m")
     quiet = ("--scheduler-file", str(scheduler_file), "--no-dashboard")
+    worker = (*python, "distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", *quiet)
     commands = (
         (*python, "distributed.cli.dask_scheduler", "--port", "0", *quiet),
-        (*python, "distributed.cli.dask_worker", "--nworkers", "2", "--nthreads", "1", *quiet),
+        *(worker, worker),
     )
     running = []
     try:
