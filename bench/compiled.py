@@ -1,9 +1,9 @@
 """Cost of threads that `gossamer cc` compiles into events, beside POSIX threads by clang.
 
-All compile the same program, `gossamer cc` with both kinds of frames, whose figures are measured in
-turn: a yield, creating and joining a thread (by another one, and by the first, which has a stack),
-calling a function that may wait and does not, and the resident memory of a blocked thread two calls
-deep, of 10,000, without the kernel's part.
+All compile the same program, whose figures are measured in turn: a yield, creating and joining a
+thread (by another one, and by the first, which has a stack), calling a function that may wait and
+does not, and the resident memory of a blocked thread two calls deep, of 10,000, without the
+kernel's part.
 """
 
 import os
@@ -34,7 +34,6 @@ def compiled(folder: Path) -> dict[str, Path]:
     compilers = {
         "pthreads": ["clang-19"],
         "compiled": [gossamer, "cc"],
-        "environment": [gossamer, "cc", "-fgossamer-frames=environment"],
     }
     for name, compiler in compilers.items():
         subprocess.run([*compiler, *FLAGS, folder / name], check=True)
