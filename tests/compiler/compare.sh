@@ -1,7 +1,6 @@
 #!/bin/bash
 # Compiles a program with clang and POSIX threads, and with `gossamer cc` in several ways: all must write the same and end with
-# the same status. A file with the end .out beside the source is what clang's program would write. Each program is compiled with one
-# of the two other kinds of frames, by its name; with GOSSAMER_FRAMES=all, with both.
+# the same status. A file with the end .out beside the source is what clang's program would write.
 #
 #     compare.sh GOSSAMER SOURCE [LIBRARY [object|archive]]
 #
@@ -62,10 +61,4 @@ convert() {
 convert unoptimised -O0 -g -fgossamer-main=converted
 convert optimised -O3 -g
 compare workers env GOSSAMER_WORKERS=3 ./optimised
-number=$(cksum <<<"$(basename "$source")" | cut -d ' ' -f 1)
-if [ "${GOSSAMER_FRAMES:-}" = all ] || [ $((number % 2)) = 0 ]; then
-    convert environment -O2 -fgossamer-frames=environment -fgossamer-main=converted
-fi
-if [ "${GOSSAMER_FRAMES:-}" = all ] || [ $((number % 2)) = 1 ]; then
-    convert slots -O1 -fgossamer-frames=slots -fgossamer-main=converted
-fi
+convert slots -O1 -fgossamer-frames=slots -fgossamer-main=converted
