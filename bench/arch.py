@@ -1,10 +1,9 @@
-"""Compares all architectures: requests, CPU time, context switches, p99, memory."""
+"""Compares all architectures: CPU time and context switches of a request."""
 
 import random
 import sys
 from itertools import product
 
-import connection_memory
 from points import architectures, bench
 from results import Results, arguments
 
@@ -17,9 +16,7 @@ from gossamer_lab.servers.peers import absent_peers, present_peers
 from gossamer_lab.servers.server import Server
 
 PEERS = ("apache-worker",)
-POINTS = tuple(Point(f"{n} connections", 305, n, 0) for n in (1, 128, 1000, 10_000))
-LIMITED = ("128 connections", "1000 connections")
-IDLE_CONNECTIONS = (128, 1000, 10_000)
+POINTS = tuple(Point(f"{n} connections", 305, n, 0) for n in (128, 1000))
 BLOCKING = ("thread", "pool", "queue")
 TENTH = "one in ten"
 
@@ -45,13 +42,10 @@ def report(results: Results, point: Point, server: Server, row: measure.Row) -> 
     results.add_cost(
         cpu_name(name), server.name, row["server_cpu_us_per_request"], "us per request"
     )
-    results.add(f"{name}: requests", server.name, row["throughput_per_s"], "per second")
-    results.add(f"{name}: p99", server.name, row["response_p99_us"], "us")
     switches = row["server_switches_per_s"]
     if switches is None:
         results.skip(switches_name(name), server.name, "the load ended before they were counted")
         return
-    results.add(f"{name}: switches per second", server.name, switches, "per second")
     results.add(switches_name(name), server.name, switches / row["throughput_per_s"], "per request")
 
 
@@ -66,21 +60,9 @@ def measure_points(results: Results, workspace: Workspace, servers: list[Server]
                 report(results, point, server, measure.measure(step, server, each))
 
 
-def measure_memory(results: Results, workspace: Workspace, server: Server) -> None:
-    """Measure the memory of idle connections."""
-    reason = "the memory of one connection is less than other changes"
-    results.skip("1 connections: memory", server.name, reason)
-    for connections in IDLE_CONNECTIONS:
-        connection_memory.measure(
-            results, workspace, server, connections, f"{connections} connections: memory"
-        )
-
-
 def set_limits(results: Results, chosen: str) -> None:
     """Set the limits."""
-    for point in LIMITED:
-        if chosen not in point:
-            continue
+    for point in (point.key for point in POINTS if chosen in point.key):
         for name in BLOCKING:
             results.limit(cpu_name(point), name, PEERS, 0.7)
         results.limit(cpu_name(point), "stage", ("event",), 1.5)
@@ -94,13 +76,9 @@ def main() -> int:
     results = Results()
     program = paths.program()
     with open_workspace(Experiment("arch", "", POINTS, (), PEERS), program) as workspace:
-        ours = architectures(program)
         for name in absent_peers(PEERS):
             results.skip("all", name, "not installed: make peers")
-        measure_points(results, workspace, [*ours, *present_peers(PEERS)])
-        for server in ours:
-            if settings.only in f"memory {server.name}":
-                measure_memory(results, workspace, server)
+        measure_points(results, workspace, [*architectures(program), *present_peers(PEERS)])
     set_limits(results, settings.only)
     return results.finish(settings.json)
 

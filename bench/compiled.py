@@ -1,10 +1,9 @@
 """Cost of threads that `gossamer cc` compiles into events, beside POSIX threads by clang.
 
-All compile the same program, `gossamer cc` with both kinds of frames, whose figures are measured in
-turn: a yield, creating and joining a thread (by another one, and by the first, which has a stack),
-calling a function that may wait and does not, writing a byte to a socket and waiting for one, and
-the resident memory of a blocked thread two calls deep, without the kernel's part: of 10,000 and of
-100,000 threads, and of up to 100,000 that wait at a descriptor each.
+All compile the same program, whose figures are measured in turn: a yield, creating and joining a
+thread (by another one, and by the first, which has a stack), calling a function that may wait and
+does not, and the resident memory of a blocked thread two calls deep, of 10,000, without the
+kernel's part.
 """
 
 import os
@@ -21,17 +20,12 @@ UNITS = {
     "create-and-join": "ns",
     "first-create-and-join": "ns",
     "call": "ns",
-    "wait": "ns",
     "memory": "bytes",
-    "many": "bytes",
-    "watched": "bytes",
 }
 SOURCE = Path(__file__).resolve().parent / "compiled/figures.c"
 PROGRAM = SOURCE.parents[2] / "build/release/gossamer"
 FLAGS = ("-O2", "-pthread", str(SOURCE), "-o")
 CORE = "1"
-# Kernel threads are limited by the number of mappings.
-FEWER_THREADS = "20000"
 
 
 def compiled(folder: Path) -> dict[str, Path]:
@@ -40,7 +34,6 @@ def compiled(folder: Path) -> dict[str, Path]:
     compilers = {
         "pthreads": ["clang-19"],
         "compiled": [gossamer, "cc"],
-        "environment": [gossamer, "cc", "-fgossamer-frames=environment"],
     }
     for name, compiler in compilers.items():
         subprocess.run([*compiler, *FLAGS, folder / name], check=True)
@@ -50,8 +43,6 @@ def compiled(folder: Path) -> dict[str, Path]:
 def measure(results: Results, name: str, program: Path, figure: str) -> None:
     """Measure one figure of one program."""
     command = ["taskset", "-c", CORE, str(program), figure]
-    if name == "pthreads" and figure in ("many", "watched"):
-        command.append(FEWER_THREADS)
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         results.skip(figure, name, f"status {done.returncode}: {done.stderr[:200].strip()}")

@@ -2,8 +2,7 @@
 
 There are N socket pairs with a watcher each, which are all stopped and started again before each
 round; A of them are active. The results are the total, setup and poll time of the second round, as
-minima of six runs, with and without timeouts. Further measurements are timers, wake-ups, signals,
-quiet watchers and memory.
+minima of six runs, with and without timeouts. Further measurements are timers and memory.
 """
 
 import argparse
@@ -30,11 +29,9 @@ SUBJECTS = (
     ("libev", "libev", "same"),
     ("libev, set", "libev", "set"),
     ("libevent", "libevent", "same"),
-    ("changelist", "libevent", "changelist"),
     ("as libevent", "compat_libevent", "same"),
     ("libuv", "libuv", "same"),
     ("bare", "bare", "same"),
-    ("bare, MOD", "bare", "set"),
 )
 LIBRARIES = ("ours", "libev", "libevent", "libuv")
 # The second iteration, which libev's authors measured, and the minimum of later ones, when the
@@ -81,9 +78,8 @@ class Bench:
             package = PACKAGES.get(program, "its library")
             self.results.skip(name, label, f"not built: install {package}")
             return []
-        prefix = [] if argv[0] == "wake" else self.prefix
         done = subprocess.run(
-            [*prefix, str(path), *argv], capture_output=True, text=True, check=False
+            [*self.prefix, str(path), *argv], capture_output=True, text=True, check=False
         )
         if done.returncode == UNSUPPORTED:
             self.results.skip(name, label, "not supported")
@@ -101,15 +97,6 @@ class Bench:
             before = self.minima.get((name, label))
             if before is None or number < before[0]:
                 self.minima[name, label] = (number, unit)
-
-    def quiet_cost(self, pairs_max: int) -> None:
-        """Compute how much one more quiet watcher adds to an iteration."""
-        for subject in (*LIBRARIES, "bare"):
-            few = self.minima.get(("iteration, 100 quiet", subject))
-            many = self.minima.get((f"iteration, {pairs_max} quiet", subject))
-            if few and many and pairs_max > 100:
-                cost = (many[0] - few[0]) / (pairs_max - 100)
-                self.minima["each quiet watcher", subject] = (cost, "ns")
 
     def collect(self) -> None:
         """Add the minima to the results."""
@@ -145,18 +132,11 @@ def measure_pairs(bench: Bench, pairs_max: int) -> None:
 
 
 def measure_rest(bench: Bench, pairs_max: int) -> None:
-    """Measure timers, wake-ups, quiet watchers, signals and memory."""
+    """Measure timers and memory."""
     for subject in LIBRARIES:
         for count in TIMERS:
             names = [(f"{part} {count} timers", "ns") for part in TIMER_PARTS]
             bench.run(subject, subject, ["timers", str(count)], names)
-    for subject in (*LIBRARIES, "bare"):
-        bench.run(subject, subject, ["wake", "100000"], [("wake-up across threads", "ns")])
-        for count in (100, pairs_max):
-            names = [(f"iteration, {count} quiet", "ns")]
-            bench.run(subject, subject, ["quiet", str(count)], names)
-    for subject in LIBRARIES:
-        bench.run(subject, subject, ["signals", "100000"], [("signal", "ns")])
         names = [("memory of an I/O watcher", "bytes"), ("memory of a timer", "bytes")]
         bench.run(subject, subject, ["memory", str(pairs_max)], names)
 
@@ -206,7 +186,6 @@ def main() -> int:
         measure_pairs(bench, pairs_max)
         if number % 2 == 0:
             measure_rest(bench, pairs_max)
-    bench.quiet_cost(pairs_max)
     bench.collect()
     compare_pairs(bench.results, pairs_max)
     compare_rest(bench.results)

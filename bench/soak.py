@@ -235,40 +235,21 @@ def slope(points: list[tuple[float, float]]) -> float:
     return statistics.median(found) if found else 0.0
 
 
-def sparkline(values: list[int], width: int = 60) -> str:
-    """Draw values as a line of text, scaled to their minimum and maximum."""
-    lowest, highest = min(values), max(values)
-    height = max(highest - lowest, 1)
-    count = min(width, len(values))
-    parts = [
-        values[column * len(values) // count : (column + 1) * len(values) // count]
-        for column in range(count)
-    ]
-    return "".join("▁▂▃▄▅▆▇█"[int((statistics.fmean(p) - lowest) / height * 7.99)] for p in parts)
-
-
 def evaluate_memory(results: Results, soak: Soak) -> None:
-    """Add the medians of each tenth of the run, and the growth of the memory, to the results."""
-    seconds = soak.seconds
-    for tenth in range(10):
-        part = [s for s in soak.samples if int(s.at_s / seconds * 10) == tenth]
-        if part:
-            name = f"to {format_time(seconds * (tenth + 1) / 10)}:"
-            for what, unit in (("rss", "KiB"), ("pss", "KiB"), ("descriptors", "")):
-                found = statistics.median(getattr(s, what) for s in part)
-                results.add(f"{name} {what}", OURS, found / (1024 if unit else 1), unit)
-    evaluated = [s for s in soak.samples if s.at_s >= seconds * WARM_UP]
+    """Add the growth of the memory to the results."""
+    evaluated = [s for s in soak.samples if s.at_s >= soak.seconds * WARM_UP]
     if len(evaluated) < 2:
         return
     level = statistics.median(s.rss for s in evaluated)
-    growth = slope([(s.at_s, s.rss) for s in evaluated]) * seconds
+    growth = slope([(s.at_s, s.rss) for s in evaluated]) * soak.seconds
     results.add("growth of the memory", OURS, growth / 1024, "KiB")
     results.add("growth of the memory", ALLOWED, (GROWTH[0] * level + GROWTH[1]) / 1024, "KiB")
     for what in ("rss", "pss", "descriptors"):
         values = [getattr(s, what) for s in soak.samples]
         unit = 1 if what == "descriptors" else 1024
-        ends = f"{min(values) // unit} to {max(values) // unit}"
-        print(f"{what:11} {sparkline(values)} {ends}{'' if unit == 1 else ' KiB'}")
+        print(
+            f"{what:11} {min(values) // unit} to {max(values) // unit}{'' if unit == 1 else ' KiB'}"
+        )
 
 
 def evaluate_descriptors(results: Results, soak: Soak) -> None:

@@ -1,9 +1,9 @@
-"""Compares user-level threads with State Threads, Pth, Boost, Go and kernel threads.
+"""Compares user-level threads with State Threads, Boost.Context and Go.
 
 Peers that are not installed are skipped, and their limits with them. Their packages are libst-dev,
-libpth-dev, libboost-context-dev, libboost-fiber-dev and golang. After an installation, configure
-and build the release preset again; this script builds the program in Go. The subject
-"shared" is the program of "ours" with the shared library.
+libboost-context-dev and golang. After an installation, configure and build the release preset
+again; this script builds the program in Go. The subject "shared" is the program of "ours" with the
+shared library.
 """
 
 import os
@@ -16,17 +16,13 @@ from results import Results, options
 
 # Each figure with its label and unit, and its subjects.
 FIGURES = (
-    ("switch", "switch", "ns", ("ours", "shared", "context", "fiber", "pth", "kernel", "go")),
-    ("switch2", "switch, two workers", "ns", ("ours", "shared", "context")),
+    ("switch", "switch", "ns", ("ours", "shared", "context")),
+    ("switch2", "switch, two workers", "ns", ("ours", "context")),
     ("condition", "condition", "ns", ("ours", "shared", "st")),
     ("condition2", "condition, two workers", "ns", ("ours", "st")),
-    ("turns", "condition with mutex", "ns", ("ours", "fiber", "pth", "kernel", "go")),
-    ("spawn", "spawn and join", "ns", ("ours", "st", "fiber", "pth", "kernel", "go")),
-    ("mutex", "mutex", "ns", ("ours", "shared")),
-    ("mutex2", "mutex, two workers", "ns", ("ours", "exchange", "go")),
+    ("spawn", "spawn and join", "ns", ("ours", "st")),
+    ("mutex2", "mutex, two workers", "ns", ("ours", "exchange")),
     ("work2", "independent work, two workers", "ns", ("ours", "one worker")),
-    ("transfer", "send and receive without waiting", "ns", ("ours", "kernel")),
-    ("late", "lateness of a sleep beside it", "ns", ("ours",)),
     ("response", "mean response of jobs", "pieces", ("shortest", "first")),
     ("places", "job at one of many places", "ns", ("cohort", "first")),
 )
@@ -41,13 +37,7 @@ MANY = (
     ("shared finish", "wake and finish {} that share stacks", "ns", ("ours",)),
 )
 COUNTS = (10_000, 100_000, 1_000_000)
-PACKAGES = {
-    "st": "libst-dev",
-    "pth": "libpth-dev",
-    "context": "libboost-context-dev",
-    "fiber": "libboost-fiber-dev",
-    "go": "golang",
-}
+PACKAGES = {"st": "libst-dev", "context": "libboost-context-dev", "go": "golang"}
 HERE = Path(__file__).resolve().parent
 CORE = "1"
 

@@ -2,10 +2,6 @@
 
 #include <malloc.h>
 #include <math.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,7 +14,6 @@
 #define LINE 64
 #define SECOND_NS 1000000000u
 #define LATER_ROUNDS 5
-#define QUIET_ITERATIONS 2000
 /* The delay of added timers, its spread, and how much later the timers are moved. */
 #define FIRST_DUE_NS (2 * (uint64_t)SECOND_NS)
 #define SPREAD_NS (SECOND_NS / 2)
@@ -31,7 +26,6 @@ static unsigned pair_count, to_forward, expected, received;
 static unsigned fired;
 static unsigned long control_calls, setup_calls;
 static bool hides_control_calls;
-static atomic_uint woken;
 static uint64_t seed = 1;
 
 void frame_must(bool condition, const char *what)
@@ -125,7 +119,7 @@ static void set_up(void)
 {
     for (unsigned i = 0; i < pair_count; i++)
         subject_watch(i, pairs[i][0], frame_has_timeouts ? frame_timeout_ns() : 0);
-    subject_step(false);
+    subject_step();
 }
 
 /* One round of the benchmark: all watchers are set up and `active` bytes are sent; callbacks send
@@ -144,7 +138,7 @@ static void measure_round(unsigned active, double ret_us[3])
         send_to(i * (pair_count / active));
     uint64_t sent = now_ns();
     while (received < expected)
-        subject_step(false);
+        subject_step();
     uint64_t end = now_ns();
     ret_us[0] = (double)(end - start) / 1e3;
     ret_us[1] = (double)(ready - start) / 1e3;
@@ -201,17 +195,17 @@ static void measure_timer_round(unsigned count, const unsigned *order, const uin
     uint64_t start = now_ns();
     for (unsigned i = 0; i < count; i++)
         subject_set_timer(i, delays_ns[i]);
-    subject_step(false);
+    subject_step();
     uint64_t added = now_ns();
     for (unsigned i = 0; i < count; i++)
         subject_set_timer(order[i], delays_ns[i] + LATER_NS);
-    subject_step(false);
+    subject_step();
     uint64_t moved = now_ns();
     frame_must(!fired, "no timer before its time");
     sleep_until(read_clock(CLOCK_MONOTONIC) + FIRST_DUE_NS + SPREAD_NS + LATER_NS);
     uint64_t due = now_ns();
     while (fired < count)
-        subject_step(false);
+        subject_step();
     uint64_t end = now_ns();
     ret_ns[0] = (double)(added - start) / count;
     ret_ns[1] = (double)(moved - added) / count;
@@ -228,75 +222,13 @@ static void measure_timers(unsigned count)
     for (unsigned i = 0; i < count; i++)
         delays_ns[i] = FIRST_DUE_NS + random_below(SPREAD_NS);
     subject_open(RESTART_SAME, 0, count);
-    subject_step(false);
+    subject_step();
     measure_timer_round(count, order, delays_ns, ns);
     measure_timer_round(count, order, delays_ns, ns);
     printf("%.2f %.2f %.2f\n", ns[0], ns[1], ns[2]);
 }
 
-/* ---- Wake-ups and signals ---- */
-
-void frame_woken(void)
-{
-    atomic_fetch_add_explicit(&woken, 1, memory_order_release);
-}
-
-static void *wake_often(void *argument)
-{
-    unsigned count = *(unsigned *)argument;
-    for (unsigned i = 0; i < count; i++) {
-        subject_wake();
-        while (atomic_load_explicit(&woken, memory_order_acquire) == i)
-            sched_yield();
-    }
-    return NULL;
-}
-
-static void measure_wake(unsigned count)
-{
-    pthread_t thread;
-    subject_open(RESTART_SAME, 0, 0);
-    subject_open_wake();
-    uint64_t start = read_clock(CLOCK_MONOTONIC);
-    frame_must(!pthread_create(&thread, NULL, wake_often, &count), "pthread_create");
-    while (atomic_load_explicit(&woken, memory_order_relaxed) < count)
-        subject_step(true);
-    frame_must(!pthread_join(thread, NULL), "pthread_join");
-    printf("%.1f\n", (double)(read_clock(CLOCK_MONOTONIC) - start) / count);
-}
-
-static void measure_signals(unsigned count)
-{
-    subject_open(RESTART_SAME, 0, 0);
-    subject_open_signal(SIGUSR1);
-    uint64_t start = now_ns();
-    for (unsigned i = 0; i < count; i++) {
-        frame_must(!kill(getpid(), SIGUSR1), "kill");
-        while (atomic_load_explicit(&woken, memory_order_relaxed) == i)
-            subject_step(false);
-    }
-    printf("%.1f\n", (double)(now_ns() - start) / count);
-}
-
-/* ---- Quiet watchers ---- */
-
-static void measure_quiet(unsigned count)
-{
-    subject_open(RESTART_SAME, count, 0);
-    open_pairs(count);
-    set_up();
-    uint64_t min = UINT64_MAX;
-    for (unsigned i = 0; i < QUIET_ITERATIONS; i++) {
-        send_to(0);
-        uint64_t start = now_ns();
-        unsigned before = received;
-        while (received == before)
-            subject_step(false);
-        uint64_t took = now_ns() - start;
-        min = took < min ? took : min;
-    }
-    printf("%.1f\n", (double)min);
-}
+/* ---- Memory ---- */
 
 static size_t allocated(void)
 {
@@ -312,7 +244,7 @@ static void measure_memory(unsigned count)
     subject_open(RESTART_SAME, count, count);
     for (unsigned i = 0; i < count; i++)
         subject_watch(i, pairs[i][0], 0);
-    subject_step(false);
+    subject_step();
     size_t watched = allocated();
     for (unsigned i = 0; i < count; i++)
         subject_set_timer(i, frame_timeout_ns());
@@ -322,9 +254,9 @@ static void measure_memory(unsigned count)
 
 static enum restart_mode restart_mode_of(const char *name)
 {
-    bool is_set = !strcmp(name, "set"), is_changelist = !strcmp(name, "changelist");
-    frame_must(is_set || is_changelist || !strcmp(name, "same"), "MODE");
-    return is_set ? RESTART_SET : is_changelist ? RESTART_CHANGELIST : RESTART_SAME;
+    bool is_set = !strcmp(name, "set");
+    frame_must(is_set || !strcmp(name, "same"), "MODE");
+    return is_set ? RESTART_SET : RESTART_SAME;
 }
 
 static unsigned number_of(const char *text)
@@ -338,8 +270,8 @@ int main(int argc, char **argv)
         const char *name;
         void (*measure)(unsigned count);
     } measurements[] = {
-        {"timers", measure_timers}, {"wake", measure_wake},     {"signals", measure_signals},
-        {"quiet", measure_quiet},   {"memory", measure_memory},
+        {"timers", measure_timers},
+        {"memory", measure_memory},
     };
     if (argc == 6 && !strcmp(argv[1], "pairs")) {
         frame_has_timeouts = number_of(argv[5]);

@@ -5,10 +5,6 @@
  *                                                 and their minima of later ones, us; calls of
  *                                                 epoll_ctl for a watcher in the setup
  *     PROGRAM timers COUNT                        adding, re-arming, expiring, ns each
- *     PROGRAM wake COUNT                          a wake-up by another thread and its answer, ns
- *     PROGRAM signals COUNT                       a signal from kill to callback, ns
- *     PROGRAM quiet COUNT                         an iteration with one active descriptor and COUNT
- *                                                 quiet ones, ns
  *     PROGRAM memory COUNT                        memory of an I/O watcher and of a timer, bytes
  *
  * The exit status is 3 if the library does not support the measurement. */
@@ -19,11 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* How a stopped watcher is started again; MODE is same, set or changelist. */
+/* How a stopped watcher is started again; MODE is same or set. */
 enum restart_mode {
-    RESTART_SAME,       /* unchanged */
-    RESTART_SET,        /* after its descriptor was set again */
-    RESTART_CHANGELIST, /* unchanged, in libevent's changelist mode */
+    RESTART_SAME, /* unchanged */
+    RESTART_SET,  /* after its descriptor was set again */
 };
 
 /* ---- Defined by each library's file ---- */
@@ -39,19 +34,13 @@ void subject_watch(unsigned i, int fd, uint64_t timeout_ns);
 /* Start a timer, or move an active one. */
 void subject_set_timer(unsigned i, uint64_t delay_ns);
 
-/* Prepare for wake-ups by a second thread, and catch a signal. */
-void subject_open_wake(void);
-void subject_wake(void);
-void subject_open_signal(int number);
-
-/* Run one iteration. */
-void subject_step(bool waits);
+/* Run one iteration, without waiting. */
+void subject_step(void);
 
 /* ---- Called by the callbacks of each library's file ---- */
 
 void frame_readable(unsigned i);
 void frame_fired(void);
-void frame_woken(void);
 
 /* Whether callbacks restart their watcher's timeout, and a random timeout of 10 to 11 s. */
 extern bool frame_has_timeouts;

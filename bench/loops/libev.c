@@ -9,8 +9,6 @@ static struct ev_loop *loop;
 static enum restart_mode restart_mode;
 static ev_io *watchers;
 static ev_timer *timers;
-static ev_async async;
-static ev_signal caught;
 
 static void on_readable(struct ev_loop *of, ev_io *io, int events)
 {
@@ -27,23 +25,9 @@ static void on_timer(struct ev_loop *of, ev_timer *timer, int events)
     frame_fired();
 }
 
-static void on_async(struct ev_loop *of, ev_async *from, int events)
-{
-    (void)of, (void)from, (void)events;
-    frame_woken();
-}
-
-static void on_signal(struct ev_loop *of, ev_signal *from, int events)
-{
-    (void)of, (void)from, (void)events;
-    frame_woken();
-}
-
 void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_count)
 {
     restart_mode = mode;
-    if (restart_mode == RESTART_CHANGELIST)
-        frame_unsupported();
     loop = ev_loop_new(EVBACKEND_EPOLL);
     frame_must(loop, "ev_loop_new");
     watchers = frame_storage(io_count, sizeof *watchers);
@@ -73,24 +57,7 @@ void subject_set_timer(unsigned i, uint64_t delay_ns)
     timers[i].repeat = 0;
 }
 
-void subject_open_wake(void)
+void subject_step(void)
 {
-    ev_async_init(&async, on_async);
-    ev_async_start(loop, &async);
-}
-
-void subject_wake(void)
-{
-    ev_async_send(loop, &async);
-}
-
-void subject_open_signal(int number)
-{
-    ev_signal_init(&caught, on_signal, number);
-    ev_signal_start(loop, &caught);
-}
-
-void subject_step(bool waits)
-{
-    ev_run(loop, waits ? EVRUN_ONCE : EVRUN_NOWAIT);
+    ev_run(loop, EVRUN_NOWAIT);
 }

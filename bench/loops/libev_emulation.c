@@ -10,8 +10,6 @@
 void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_count)
 {
     restart_mode = mode;
-    if (restart_mode == RESTART_CHANGELIST)
-        frame_unsupported();
     base = event_base_new();
     frame_must(base, "event_base_new");
     watchers = frame_storage(io_count, sizeof *watchers);
@@ -35,26 +33,7 @@ void subject_watch(unsigned i, int fd, uint64_t timeout_ns)
     start_event(event, timeout_ns);
 }
 
-/* Only the loop's thread may call event_active. */
-void subject_open_wake(void)
+void subject_step(void)
 {
-    frame_unsupported();
-}
-
-void subject_wake(void)
-{
-    frame_unsupported();
-}
-
-void subject_open_signal(int number)
-{
-    signal_set(&caught, number, on_woken, NULL);
-    frame_must(!event_base_set(base, &caught), "event_base_set");
-    frame_must(!signal_add(&caught, NULL), "signal_add");
-}
-
-void subject_step(bool waits)
-{
-    frame_must(event_base_loop(base, waits ? EVLOOP_ONCE : EVLOOP_NONBLOCK) >= 0,
-               "event_base_loop");
+    frame_must(event_base_loop(base, EVLOOP_NONBLOCK) >= 0, "event_base_loop");
 }

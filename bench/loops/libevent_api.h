@@ -8,7 +8,6 @@
 static struct event_base *base;
 static enum restart_mode restart_mode;
 static struct event *watchers, *timers;
-static struct event caught; /* the event for a signal */
 
 static struct timeval timeval_of(uint64_t ns)
 {
@@ -39,12 +38,6 @@ static void on_timer(int fd, short events, void *argument)
 {
     (void)fd, (void)events, (void)argument;
     frame_fired();
-}
-
-static void on_woken(int fd, short events, void *argument)
-{
-    (void)fd, (void)events, (void)argument;
-    frame_woken();
 }
 
 void subject_set_timer(unsigned i, uint64_t delay_ns)

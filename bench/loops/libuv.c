@@ -3,11 +3,8 @@
 #include <uv.h>
 
 static uv_loop_t loop;
-static enum restart_mode restart_mode;
 static uv_poll_t *watchers;
 static uv_timer_t *timers;
-static uv_async_t async;
-static uv_signal_t caught;
 
 static void on_readable(uv_poll_t *poll, int status, int events)
 {
@@ -25,22 +22,9 @@ static void on_timer(uv_timer_t *timer)
     frame_fired();
 }
 
-static void on_async(uv_async_t *of)
-{
-    (void)of;
-    frame_woken();
-}
-
-static void on_signal(uv_signal_t *of, int number)
-{
-    (void)of, (void)number;
-    frame_woken();
-}
-
 void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_count)
 {
-    restart_mode = mode;
-    if (restart_mode != RESTART_SAME)
+    if (mode != RESTART_SAME)
         frame_unsupported();
     frame_must(!uv_loop_init(&loop), "uv_loop_init");
     watchers = frame_storage(io_count, sizeof *watchers);
@@ -66,23 +50,7 @@ void subject_set_timer(unsigned i, uint64_t delay_ns)
     frame_must(!uv_timer_start(&timers[i], on_timer, delay_ns / 1000000, 0), "uv_timer_start");
 }
 
-void subject_open_wake(void)
+void subject_step(void)
 {
-    frame_must(!uv_async_init(&loop, &async, on_async), "uv_async_init");
-}
-
-void subject_wake(void)
-{
-    uv_async_send(&async);
-}
-
-void subject_open_signal(int number)
-{
-    frame_must(!uv_signal_init(&loop, &caught), "uv_signal_init");
-    frame_must(!uv_signal_start(&caught, on_signal, number), "uv_signal_start");
-}
-
-void subject_step(bool waits)
-{
-    uv_run(&loop, waits ? UV_RUN_ONCE : UV_RUN_NOWAIT);
+    uv_run(&loop, UV_RUN_NOWAIT);
 }

@@ -6,8 +6,6 @@ static struct gs_loop *loop;
 static enum restart_mode restart_mode;
 static struct gs_io *watchers;
 static struct gs_timer *timers;
-static struct gs_async async;
-static struct gs_signal caught;
 
 static void on_readable(struct gs_io *io, unsigned events)
 {
@@ -24,22 +22,9 @@ static void on_timer(struct gs_timer *timer)
     frame_fired();
 }
 
-static void on_async(struct gs_async *of)
-{
-    (void)of;
-    frame_woken();
-}
-
-static void on_signal(struct gs_signal *of)
-{
-    (void)of;
-    frame_woken();
-}
-
 void subject_open(enum restart_mode mode, unsigned io_count, unsigned timer_count)
 {
     restart_mode = mode;
-    frame_must(restart_mode != RESTART_CHANGELIST, "restart_mode");
     frame_hides_control_calls();
     frame_must(!gs_loop_new(&loop), "gs_loop_new");
     watchers = frame_storage(io_count, sizeof *watchers);
@@ -68,24 +53,7 @@ void subject_set_timer(unsigned i, uint64_t delay_ns)
     frame_must(!gs_timer_start(&timers[i], gs_loop_now(loop) + delay_ns), "gs_timer_start");
 }
 
-void subject_open_wake(void)
+void subject_step(void)
 {
-    gs_async_init(&async, loop, on_async);
-    gs_async_start(&async);
-}
-
-void subject_wake(void)
-{
-    gs_async_send(&async);
-}
-
-void subject_open_signal(int number)
-{
-    gs_signal_init(&caught, loop, on_signal);
-    frame_must(!gs_signal_start(&caught, number), "gs_signal_start");
-}
-
-void subject_step(bool waits)
-{
-    frame_must(gs_loop_run_once(loop, waits ? GS_NEVER : 0) >= 0, "gs_loop_run_once");
+    frame_must(gs_loop_run_once(loop, 0) >= 0, "gs_loop_run_once");
 }

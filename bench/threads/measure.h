@@ -13,8 +13,6 @@
 #define ROUNDS 60
 #define SWITCHES 20000 /* switches per round of each thread */
 #define SPAWNS 5000    /* spawns per round */
-#define TRANSFERS 2000 /* transfers per round */
-#define SLEEPS 200
 
 #define THREAD_BYTES 4500 /* memory of a blocked thread, with page tables */
 

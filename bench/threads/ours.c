@@ -1,8 +1,8 @@
 /* Gossamer's user-level threads. */
 #include "bench/threads/measure.h"
 
-#include <gossamer/io.h>
 #include <gossamer/sync.h>
+#include <gossamer/thread.h>
 #include <stdatomic.h>
 
 static const char *figure;
@@ -60,38 +60,6 @@ static void measure_condition(void)
             must(!gs_cond_wait(&pong, NULL, GS_NEVER));
             gs_cond_signal(&ping);
         }
-        end(2 * SWITCHES);
-        must(!gs_thread_join(partner, GS_NEVER, NULL));
-    }
-}
-
-static bool is_turn;
-
-/* Takes turns with a mutex and conditions, as programs with several workers usually do. */
-static void take_turn(bool turn, struct gs_cond *mine, struct gs_cond *others)
-{
-    gs_mutex_lock(&mutex, GS_NEVER);
-    while (is_turn != turn)
-        must(!gs_cond_wait(mine, &mutex, GS_NEVER));
-    is_turn = !turn;
-    gs_cond_signal(others);
-    gs_mutex_unlock(&mutex);
-}
-
-static void *take_turns(void *argument)
-{
-    for (int i = 0; i < SWITCHES; i++)
-        take_turn(true, &ping, &pong);
-    return argument;
-}
-
-static void measure_turns(void)
-{
-    for (int round = 0; round < ROUNDS; round++) {
-        struct gs_thread *partner = spawn(take_turns);
-        begin();
-        for (int i = 0; i < SWITCHES; i++)
-            take_turn(false, &pong, &ping);
         end(2 * SWITCHES);
         must(!gs_thread_join(partner, GS_NEVER, NULL));
     }
@@ -208,51 +176,6 @@ static void measure_work(void)
     }
 }
 
-static int pair[2];
-static atomic_bool is_over;
-
-/* A byte through a socket pair, by calls that need no waiting. */
-static void transfer(void)
-{
-    char byte = 0;
-    must(gs_send(pair[0], &byte, 1, 0, GS_NEVER) == 1);
-    must(gs_recv(pair[1], &byte, 1, 0, GS_NEVER) == 1);
-}
-
-static void measure_transfer(void)
-{
-    must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair));
-    for (int round = 0; round < ROUNDS; round++) {
-        begin();
-        for (int i = 0; i < TRANSFERS; i++)
-            transfer();
-        end(TRANSFERS);
-    }
-}
-
-static void *transfer_always(void *argument)
-{
-    while (!atomic_load(&is_over))
-        transfer();
-    return argument;
-}
-
-/* How late a sleep ends beside a thread that need never wait: the mean. */
-static void measure_late(void)
-{
-    must(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, pair));
-    struct gs_thread *busy = spawn(transfer_always);
-    double late_ns = 0;
-    for (int i = 0; i < SLEEPS; i++) {
-        uint64_t until_ns = gs_clock_now() + GS_MILLISECOND;
-        must(!gs_thread_sleep(until_ns));
-        late_ns += (double)(gs_clock_now() - until_ns);
-    }
-    best_ns = late_ns / SLEEPS;
-    atomic_store(&is_over, true);
-    must(!gs_thread_join(busy, GS_NEVER, NULL));
-}
-
 static const struct {
     const char *name;
     void (*measure)(void);
@@ -260,15 +183,12 @@ static const struct {
 } figures[] = {
     {"switch", measure_switch, 1},       {"switch2", measure_switch, 2},
     {"condition", measure_condition, 1}, {"condition2", measure_condition, 2},
-    {"turns", measure_turns, 1},         {"turns2", measure_turns, 2},
-    {"spawn", measure_spawn, 1},         {"mutex", measure_mutex, 1},
-    {"mutex2", measure_mutex, 2},        {"exchange", measure_exchange, 1},
-    {"memory", measure_many, 1},         {"tables", measure_many, 1},
-    {"create", measure_many, 1},         {"finish", measure_many, 1},
-    {"shared", measure_many, 1},         {"shared create", measure_many, 1},
-    {"shared finish", measure_many, 1},  {"work", measure_work, 1},
-    {"work2", measure_work, 2},          {"transfer", measure_transfer, 1},
-    {"late", measure_late, 1},
+    {"spawn", measure_spawn, 1},         {"mutex2", measure_mutex, 2},
+    {"exchange", measure_exchange, 1},   {"memory", measure_many, 1},
+    {"tables", measure_many, 1},         {"create", measure_many, 1},
+    {"finish", measure_many, 1},         {"shared", measure_many, 1},
+    {"shared create", measure_many, 1},  {"shared finish", measure_many, 1},
+    {"work", measure_work, 1},           {"work2", measure_work, 2},
 };
 
 static void *run(void *measure)

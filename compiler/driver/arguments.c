@@ -309,8 +309,7 @@ int cc_arguments_parse(int argc, char **argv, struct arguments *ret_arguments)
             word->kind == WORD_SOURCE || word->kind == WORD_OBJECT || !strncmp(word->text, "-l", 2);
         note_mode(&arguments, word);
     }
-    if (!is_choice("frames", arguments.frames, (const char *[]){"record", "environment", "slots"},
-                   3) ||
+    if (!is_choice("frames", arguments.frames, (const char *[]){"record", "slots"}, 2) ||
         !is_choice("main", arguments.main, (const char *[]){"stack", "converted"}, 2))
         return 2;
     *ret_arguments = arguments;

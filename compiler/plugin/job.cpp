@@ -42,7 +42,7 @@ bool Job::read()
         else if (key == "warn")
             (value == "races" ? warnsOfRaces : warnsOfDepartures) = true;
         else if (key == "frames")
-            useEnvironment = value == "environment", useSlots = value == "slots";
+            useSlots = value == "slots";
         else if (key == "main")
             convertsMain = value == "converted";
         else if (key == "bitcode")

@@ -6,7 +6,7 @@
 //     report PATH            where to write a report
 //     stacks PATH            where to write who calls whom
 //     warn races             of data that several threads reach without a common lock
-//     frames NAME            record, environment or slots
+//     frames NAME            record or slots
 //     stress PERCENT         of the blocks in which threads yield
 #ifndef GS_COMPILER_JOB_H
 #define GS_COMPILER_JOB_H
@@ -27,8 +27,7 @@ struct Job {
     std::vector<std::string> files, reports;
     std::set<std::pair<std::string, std::string>> members;
     std::string native, stacks;
-    bool useEnvironment = false, useSlots = false, convertsMain = false, warnsOfRaces = false,
-         warnsOfDepartures = false;
+    bool useSlots = false, convertsMain = false, warnsOfRaces = false, warnsOfDepartures = false;
     bool isSimplified = false; // the bitcode, by the optimiser
     unsigned stress = 0;
 

@@ -23,7 +23,6 @@ from gossamer_lab.preparation import PreparationError, prepare
 from gossamer_lab.report import findings
 from gossamer_lab.report.derived import with_derived
 from gossamer_lab.report.description import expected_seconds, show_experiment, untestable
-from gossamer_lab.report.markdown import verdict_table
 from gossamer_lab.report.page import write_report
 from gossamer_lab.report.publish import NotPublishableError, publish, published
 from gossamer_lab.report.table import show
@@ -324,23 +323,11 @@ def report_command(
         ),
     ],
     as_json: AsJson = False,
-    as_markdown: Annotated[
-        bool, typer.Option("--markdown", help="Print the verdicts as a Markdown table.")
-    ] = False,
 ) -> None:
     """Analyse a run again and regenerate its report, without measuring."""
     run = _published(name) if name in EXPERIMENTS else _load_analysed(name)
-    experiment = EXPERIMENTS[run.results["experiment"]]
-    if as_markdown and as_json:
-        raise _refuse("--json and --markdown exclude each other")
-    if as_markdown and not experiment.claims:
-        raise _refuse(f"{experiment.name} has no claims and therefore no verdicts")
     run.save()
-    if as_markdown:
-        write_report(run, experiment)
-        print(verdict_table(run.results, experiment))
-    else:
-        _finish(run, as_json)
+    _finish(run, as_json)
 
 
 @app.command("publish")

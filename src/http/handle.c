@@ -240,16 +240,24 @@ static bool is_usable_on_error(const struct gs_http_page *page, uint64_t now_ns)
     return page && page_age(page, now_ns) < GS_HTTP_STALE_IF_ERROR_NS;
 }
 
-/* Of a fresh page: whether the file has not changed under its descriptor. Not inlined, like
- * report_refusal. */
+/* Of a fresh page: whether the file has not changed under its descriptor. It is looked at once for
+ * all requests of one time, which is that of an iteration of the event loop; the body is compared
+ * again where it is sent. Not inlined, like report_refusal. */
 static __attribute__((noinline)) bool is_unchanged(const struct gs_http_service *service,
-                                                   const struct gs_http_page *page)
+                                                   struct gs_http_page *page, uint64_t now_ns)
 {
     struct stat stat;
     if (page->fd < 0)
         return true;
-    return service->options.file_state && !service->options.file_state(page->fd, &stat) &&
-           gs_http_page_is_same_file(&page->stat, &stat);
+    if (!service->options.file_state)
+        return false;
+    if (page->compared_ns == now_ns)
+        return true;
+    if (service->options.file_state(page->fd, &stat) ||
+        !gs_http_page_is_same_file(&page->stat, &stat))
+        return false;
+    page->compared_ns = now_ns;
+    return true;
 }
 
 static enum gs_http_handled handle_page(struct gs_http_conn *conn,
@@ -270,7 +278,7 @@ static enum gs_http_handled handle_page(struct gs_http_conn *conn,
     const struct gs_http_generator *generator = find_generator(&service->options, path);
     struct gs_http_page *page = generator ? NULL : gs_http_cache_find(&service->cache, path);
     bool is_fresh = page && is_usable(page, now_ns);
-    if (is_fresh && is_unchanged(service, page))
+    if (is_fresh && is_unchanged(service, page, now_ns))
         return respond(conn, request, page, 200, now_ns);
     if (conn->output)
         return GS_HTTP_BLOCKED;

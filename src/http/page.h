@@ -1,7 +1,7 @@
 /* A page: a file as it was when it was loaded, with the head of its response already built.
  * Immutable once complete, except for the Date in its head, which is updated while no output refers
- * to the page, and for validated_ns, used_ns, is_revalidating and the links, which belong to the
- * cache that contains it. */
+ * to the page, and for validated_ns, used_ns, compared_ns, is_revalidating and the links, which
+ * belong to the cache that contains it. */
 #ifndef GS_HTTP_PAGE_H
 #define GS_HTTP_PAGE_H
 
@@ -24,6 +24,7 @@ struct gs_http_page {
     uint64_t validated_ns;              /* when it was last known to match the file */
     uint64_t used_ns;                   /* when it was last validated, or served stale */
     uint64_t fresh_ns;                  /* how long it may be served after validated_ns */
+    uint64_t compared_ns;               /* when its open file was last compared with it, or 0 */
     bool is_revalidating;               /* a load of it has started since validated_ns */
 
     struct stat stat;

@@ -57,9 +57,6 @@ for options in "-O0 -fgossamer-main=converted" -O3; do
     compare "converted$level" "./converted$level"
 done
 compare workers env GOSSAMER_WORKERS=3 ./converted-O3
-"$gossamer" cc -O2 -pthread -w -fgossamer-frames=environment -fgossamer-main=converted "$source" \
-    "${linked[@]}" -o environment
-compare environment ./environment
 "$gossamer" cc -O1 -pthread -w -fgossamer-frames=slots -fgossamer-main=converted "$source" \
     "${linked[@]}" -o slots
 compare slots ./slots

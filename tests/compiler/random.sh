@@ -8,7 +8,7 @@ set -euo pipefail
 
 gossamer=$1 kind=$2 first=$3 last=$4
 shift 4
-[ $# -gt 0 ] || set -- -O0 -O2 "-O2 -fgossamer-stress=30" "-O1 -fgossamer-frames=environment -fgossamer-stress=30" \
+[ $# -gt 0 ] || set -- -O0 -O2 "-O2 -fgossamer-stress=30" "-O1 -fgossamer-stress=30" \
     "-O2 -fgossamer-frames=slots -fgossamer-stress=30"
 here=$(cd "$(dirname "$0")" && pwd)
 work=$(mktemp -d)

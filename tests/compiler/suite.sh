@@ -10,7 +10,7 @@ set -euo pipefail
 
 gossamer=$1 folder=$(cd "$2" && pwd)
 shift 2
-[ $# -gt 0 ] || set -- "-O1 -fgossamer-stress=30" "-O0 -fgossamer-stress=30 -fgossamer-frames=environment"
+[ $# -gt 0 ] || set -- "-O1 -fgossamer-stress=30" "-O0 -fgossamer-stress=30"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 

@@ -329,6 +329,37 @@ TEST(large_file_that_was_changed_in_place_is_answered_as_it_is)
     }
 }
 
+static unsigned looked;
+
+static int count_looks(int fd, struct stat *ret_stat)
+{
+    looked++;
+    return gs_sys_fstat(fd, ret_stat);
+}
+
+TEST(large_file_is_looked_at_once_for_all_requests_of_one_time)
+{
+    static char large[200000];
+    start();
+    drive_stop(&drive);
+    options.file_state = count_looks;
+    drive_start(&drive, &options);
+    drive_write_bytes(&drive, "large", large, sizeof large);
+    check_status(GET("large"), 200); /* it is loaded */
+    for (int i = 0; i < 3; i++) {
+        looked = 0;
+        for (int k = 0; k < 5; k++)
+            check_status(GET("large"), 200);
+        CHECK_EQ(looked, 1);
+        drive.now_ns += GS_MILLISECOND;
+    }
+    change_in_place(1);
+    check_status(GET("large"), 200);
+    CHECK_EQ(looked, 2);
+    CHECK_EQ(response.body[0], 'n');
+    stop();
+}
+
 /* What was sent is of the old state, what is left would be of the new one. */
 TEST(large_file_that_is_changed_while_it_is_sent_is_broken_off)
 {

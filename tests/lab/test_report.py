@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 import vl_convert as vlc
 from hdrh.histogram import HdrHistogram
+from rich.console import Console
 from selenium import webdriver
 from selenium.webdriver.support.wait import WebDriverWait
 
@@ -24,11 +25,12 @@ from gossamer_lab.experiments.sandstorm import SANDSTORM
 from gossamer_lab.report.derived import with_derived
 from gossamer_lab.report.line_charts import line_charts
 from gossamer_lab.report.page import write_report
+from gossamer_lab.report.table import show as show_table
 from gossamer_lab.report.text import memory_size, method
-from gossamer_lab.store import Run, save_host_rows
+from gossamer_lab.store import Run
 
 _PATIENCE_S = 120
-CHARTS = ("cpu", "ratio", "throughput", "response")
+CHARTS = ("cpu", "response")
 
 
 @pytest.fixture(scope="module")
@@ -233,12 +235,11 @@ def test_without_peers_nothing_is_compared(tmp_path: Path) -> None:
     write_report(run, QUICK)
     html = run.report.read_text()
     assert "chart-cpu" in html
-    assert "chart-ratio" not in html
     assert "best peer" not in html
 
 
 def sandstorm_run(folder: Path) -> Run:
-    """Return a run with histograms: two rounds of two servers, 1000 clients on three hosts."""
+    """Return a run with histograms: two rounds of two servers, 1000 clients."""
     rows = [
         row(order, (number, "clients-1000", server), 6.0)
         | {"invalid": None, "server_memory_kb": 2048, "histograms": f"histograms/{order:04}.hlog"}
@@ -248,12 +249,6 @@ def sandstorm_run(folder: Path) -> Run:
     (folder / "histograms").mkdir()
     for given in rows:
         (folder / given["histograms"]).write_text(hdr_log(slow=given["server"] == "nginx"))
-        hosts = [
-            {"host": f"host-{n}"}
-            | {f"response_{key}_us": 1000.0 * n for key in ("mean", "p50", "p75", "p90")}
-            for n in (1, 2, 3)
-        ]
-        save_host_rows(folder, given, hosts)
     points = [p.as_dict() for p in SANDSTORM.points if p.key == "clients-1000"]
     run = make_run(folder, rows, experiment="sandstorm", points=points)
     run.results["cross_check"] = CROSS_CHECK
@@ -300,7 +295,7 @@ CROSS_CHECK = {
 }
 
 
-def test_histograms_and_charts_of_hosts_are_drawn_and_their_legends_toggle(
+def test_histograms_are_drawn_and_their_legends_toggle(
     chrome: webdriver.Chrome, tmp_path: Path
 ) -> None:
     run = sandstorm_run(tmp_path / "run")
@@ -309,7 +304,7 @@ def test_histograms_and_charts_of_hosts_are_drawn_and_their_legends_toggle(
     for width in (390, 1200):
         opened(chrome, run.report, width)
         assert chrome.execute_script("return document.documentElement.scrollWidth") <= width
-    for key in ("connect-1000", "response-1000", "hosts-p90"):
+    for key in ("connect-1000", "response-1000"):
         count = f"document.querySelectorAll('#chart-{key} svg .mark-line path').length"
         assert chrome.execute_script(f"return {count}") >= 2
         toggle(chrome, key, "nginx")
@@ -333,12 +328,6 @@ def test_histograms_contain_all_rounds_and_the_maximum(tmp_path: Path) -> None:
     assert counts == {"event": [2000], "nginx": [2, 2000]}
     (late,) = (at for at in bins if at["count"] == 2)
     assert late["from_ms"] <= 3000 <= late["to_ms"]
-    hosts = list(csv.DictReader(io.StringIO(linked(html, "hosts-p50.csv"))))
-    assert {(at["host"], round(float(at["ms"]), 6)) for at in hosts} == {
-        ("host-1", 1.0),
-        ("host-2", 2.0),
-        ("host-3", 3.0),
-    }
 
 
 def test_resources_and_the_cross_check_are_shown_in_tables(tmp_path: Path) -> None:
@@ -410,3 +399,19 @@ def test_the_memory_of_the_machine_is_shown_in_units_that_people_read() -> None:
     assert memory_size("24684096 kB") == "23.5 GiB"
     assert memory_size("524288 kB") == "512 MiB"
     assert memory_size(None) == "unknown"
+
+
+def test_a_verdict_stands_beside_that_without_the_correction(tmp_path: Path) -> None:
+    run = make_run(tmp_path / "run", known_rows(), experiment="are-events-fast")
+    decided = {"claim": "This is so", "section": "1", "rule": "holds if it is", "rounds": 4}
+    decided |= {"published": "equal", "reading": "within a tenth", "reason": "expected: at most 1"}
+    decided |= {"verdict": "holds", "quantity": "slope", "value": 0.5, "low": 0.4, "high": 0.6}
+    other = {"quantity": "slope", "verdict": "does not hold"}
+    other |= {"value": 1.25, "low": 1.125, "high": 1.5}
+    run.results["verdicts"] = [decided | {"uncorrected": other}, decided | {"uncorrected": None}]
+    plain = io.StringIO()
+    show_table(run.results, Console(file=plain))
+    assert "uncorrected: does" in " ".join(plain.getvalue().split())
+    write_report(run, replace(ARE_EVENTS_FAST, charts=(), distributions=()))
+    html = run.report.read_text()
+    assert html.count("<small>uncorrected: does not hold, 1.250 (1.125 to 1.500)</small>") == 1

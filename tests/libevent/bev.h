@@ -95,30 +95,28 @@ static inline void on_limit(evutil_socket_t fd, short what, void *flag)
     *(int *)flag = 1;
 }
 
-/* Run until *flag, at most 20 seconds. */
-static inline void run_until(struct event_base *base, const volatile int *flag)
+/* Run until *flag, or until the trace has the text if there is one; at most 20 seconds. */
+static inline void run_until_either(struct event_base *base, const volatile int *flag,
+                                    const char *text)
 {
     int late = 0;
     struct event *limit = evtimer_new(base, on_limit, &late);
     struct timeval seconds = {20, 0};
     evtimer_add(limit, &seconds);
-    while (!*flag && !late)
+    while (!late && !(text ? strstr(trace, text) != NULL : *flag))
         event_base_loop(base, EVLOOP_ONCE);
     event_free(limit);
     CHECK(!late);
 }
 
-/* Run until `count` bytes of the trace are there, at most 20 seconds. */
+static inline void run_until(struct event_base *base, const volatile int *flag)
+{
+    run_until_either(base, flag, NULL);
+}
+
 static inline void run_until_noted(struct event_base *base, const char *text)
 {
-    int late = 0;
-    struct event *limit = evtimer_new(base, on_limit, &late);
-    struct timeval seconds = {20, 0};
-    evtimer_add(limit, &seconds);
-    while (!strstr(trace, text) && !late)
-        event_base_loop(base, EVLOOP_ONCE);
-    event_free(limit);
-    CHECK(!late);
+    run_until_either(base, NULL, text);
 }
 
 static inline void make_sockets(int fds[2])
@@ -129,6 +127,23 @@ static inline void make_sockets(int fds[2])
 static inline bool is_open(int fd)
 {
     return fcntl(fd, F_GETFD) >= 0;
+}
+
+/* A bufferevent on the first of a pair of sockets, which it does not close. */
+static inline struct bufferevent *new_on_socket(struct event_base *base, int ret_fds[2])
+{
+    make_sockets(ret_fds);
+    return bufferevent_socket_new(base, ret_fds[0], 0);
+}
+
+/* Free both, and close the sockets. */
+static inline void free_with_sockets(struct bufferevent *bev, struct event_base *base,
+                                     const int fds[2])
+{
+    bufferevent_free(bev);
+    event_base_free(base);
+    close(fds[0]);
+    close(fds[1]);
 }
 
 #endif

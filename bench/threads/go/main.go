@@ -1,4 +1,4 @@
-// Go's goroutines, on one processor.
+// Many blocked goroutines, on one processor.
 package main
 
 import (
@@ -11,74 +11,11 @@ import (
 	"time"
 )
 
-const (
-	rounds   = 60
-	switches = 20000
-	spawns   = 5000
-)
-
-var best = 1e18
-
-// measure records the minimum time of an operation.
-func measure(operations int, run func()) {
+// timed returns the time of each of count operations, in ns.
+func timed(count int, run func()) float64 {
 	began := time.Now()
 	run()
-	if each := float64(time.Since(began).Nanoseconds()) / float64(operations); each < best {
-		best = each
-	}
-}
-
-// both runs fn in two goroutines, and waits for them.
-func both(fn func(number int)) {
-	var group sync.WaitGroup
-	group.Add(2)
-	for number := 0; number < 2; number++ {
-		go func(number int) {
-			fn(number)
-			group.Done()
-		}(number)
-	}
-	group.Wait()
-}
-
-func yieldOften(int) {
-	for i := 0; i < switches; i++ {
-		runtime.Gosched()
-	}
-}
-
-func takeTurns() {
-	var mutex sync.Mutex
-	changed := [2]*sync.Cond{sync.NewCond(&mutex), sync.NewCond(&mutex)}
-	turn := 0
-	both(func(mine int) {
-		for i := 0; i < switches; i++ {
-			mutex.Lock()
-			for turn != mine {
-				changed[mine].Wait()
-			}
-			turn = 1 - mine
-			changed[1-mine].Signal()
-			mutex.Unlock()
-		}
-	})
-}
-
-func spawn() {
-	var group sync.WaitGroup
-	for i := 0; i < spawns; i++ {
-		group.Add(1)
-		go group.Done()
-		group.Wait()
-	}
-}
-
-func lock() {
-	var mutex sync.Mutex
-	for i := 0; i < switches; i++ {
-		mutex.Lock()
-		mutex.Unlock()
-	}
+	return float64(time.Since(began).Nanoseconds()) / float64(count)
 }
 
 // field reads a field in kilobytes from /proc/self/status.
@@ -93,17 +30,13 @@ func field(name string) float64 {
 	return 0
 }
 
-// many blocks count goroutines, and wakes them.
-func many(figure string, count int) {
+// measured blocks count goroutines, wakes them, and returns the figure of each.
+func measured(figure string, count int) float64 {
 	var group sync.WaitGroup
 	never := make(chan struct{})
-	name := "VmRSS"
-	if figure == "tables" {
-		name = "VmPTE"
-	}
-	before := field(name)
+	memory, tables := field("VmRSS"), field("VmPTE")
 	group.Add(count)
-	measure(count, func() {
+	created := timed(count, func() {
 		for i := 0; i < count; i++ {
 			go func() {
 				<-never
@@ -112,42 +45,25 @@ func many(figure string, count int) {
 		}
 		runtime.Gosched()
 	})
-	if figure == "memory" || figure == "tables" {
-		best = (field(name) - before) / float64(count)
+	switch figure {
+	case "memory":
+		return (field("VmRSS") - memory) / float64(count)
+	case "tables":
+		return (field("VmPTE") - tables) / float64(count)
+	case "create":
+		return created
 	}
-	if figure == "finish" {
-		best = 1e18
-		measure(count, func() {
-			close(never)
-			group.Wait()
-		})
-	}
+	return timed(count, func() {
+		close(never)
+		group.Wait()
+	})
 }
 
 func main() {
 	runtime.GOMAXPROCS(1)
-	if len(os.Args) < 2 {
+	if len(os.Args) != 3 {
 		os.Exit(2)
 	}
-	figure := os.Args[1]
-	simple := map[string]struct {
-		operations int
-		run        func()
-	}{
-		"switch": {2 * switches, func() { both(yieldOften) }},
-		"turns":  {2 * switches, takeTurns},
-		"spawn":  {spawns, spawn},
-		"mutex2": {switches, lock},
-	}
-	if found, ok := simple[figure]; ok {
-		for round := 0; round < rounds; round++ {
-			measure(found.operations, found.run)
-		}
-	} else if len(os.Args) > 2 {
-		count, _ := strconv.Atoi(os.Args[2])
-		many(figure, count)
-	} else {
-		os.Exit(2)
-	}
-	fmt.Printf("%.3f\n", best)
+	count, _ := strconv.Atoi(os.Args[2])
+	fmt.Printf("%.3f\n", measured(os.Args[1], count))
 }

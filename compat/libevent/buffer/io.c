@@ -126,22 +126,24 @@ static ssize_t read_some(struct evbuffer *buffer, int fd, size_t n)
     return got;
 }
 
+/* Tell of what was moved, or set errno for -errno. Returns n, or -1. */
+static int report(struct evbuffer *buffer, ssize_t n)
+{
+    if (n > 0)
+        gs_ev_buffer_changed(buffer);
+    if (n >= 0)
+        return (int)n;
+    errno = (int)-n;
+    return -1;
+}
+
 int evbuffer_read(struct evbuffer *buffer, evutil_socket_t fd, int howmuch)
 {
     gs_ev_buffer_lock(buffer);
-    ssize_t n = -1;
-    if (buffer->is_back_frozen)
-        goto unlock;
-    n = read_some(buffer, fd, howmuch < 0 || howmuch > MAX_READ ? MAX_READ : (size_t)howmuch);
-    if (n > 0) {
-        gs_ev_buffer_changed(buffer);
-    } else if (n < 0) {
-        errno = (int)-n;
-        n = -1;
-    }
-unlock:
+    size_t wanted = howmuch < 0 || howmuch > MAX_READ ? MAX_READ : (size_t)howmuch;
+    int n = buffer->is_back_frozen ? -1 : report(buffer, read_some(buffer, fd, wanted));
     gs_ev_buffer_unlock(buffer);
-    return (int)n;
+    return n;
 }
 
 /* ---- Writing ---- */
@@ -173,29 +175,27 @@ static ssize_t send_file(const struct evbuffer *buffer, int fd, size_t n)
     return 0;
 }
 
+static ssize_t write_some(struct evbuffer *buffer, int fd, size_t n)
+{
+    ssize_t written = buffer->first->kind == GS_EV_CHAIN_FILE ? send_file(buffer, fd, n)
+                                                              : write_memory(buffer, fd, n);
+    if (written > 0)
+        gs_ev_buffer_cut(buffer, (size_t)written);
+    return written;
+}
+
 int evbuffer_write_atmost(struct evbuffer *buffer, evutil_socket_t fd, ev_ssize_t howmuch)
 {
     gs_ev_buffer_lock(buffer);
-    ssize_t n = -1;
     size_t wanted = buffer->length;
     if (howmuch >= 0 && (size_t)howmuch < wanted)
         wanted = (size_t)howmuch;
     if (wanted > INT_MAX)
         wanted = INT_MAX;
-    if (buffer->is_front_frozen || !wanted)
-        goto unlock;
-    n = buffer->first->kind == GS_EV_CHAIN_FILE ? send_file(buffer, fd, wanted)
-                                                : write_memory(buffer, fd, wanted);
-    if (n > 0) {
-        gs_ev_buffer_cut(buffer, (size_t)n);
-        gs_ev_buffer_changed(buffer);
-    } else if (n < 0) {
-        errno = (int)-n;
-        n = -1;
-    }
-unlock:
+    bool is_possible = !buffer->is_front_frozen && wanted;
+    int n = is_possible ? report(buffer, write_some(buffer, fd, wanted)) : -1;
     gs_ev_buffer_unlock(buffer);
-    return (int)n;
+    return n;
 }
 
 int evbuffer_write(struct evbuffer *buffer, evutil_socket_t fd)

@@ -4,42 +4,36 @@
 
 #include <limits.h>
 
-int evbuffer_add_buffer(struct evbuffer *outbuf, struct evbuffer *inbuf)
-{
-    gs_ev_buffer_lock_both(outbuf, inbuf);
-    int result = 0;
-    if (!inbuf->length || outbuf == inbuf)
-        goto unlock;
-    if (outbuf->is_back_frozen || inbuf->is_front_frozen ||
-        inbuf->length > GS_EV_BUFFER_MAX - outbuf->length) {
-        result = -1;
-        goto unlock;
-    }
-    gs_ev_buffer_splice_back(outbuf, inbuf);
-    gs_ev_buffer_changed(inbuf);
-    gs_ev_buffer_changed(outbuf);
-unlock:
-    gs_ev_buffer_unlock_both(outbuf, inbuf);
-    return result;
-}
-
-int evbuffer_prepend_buffer(struct evbuffer *dst, struct evbuffer *src)
+static int move_all(struct evbuffer *dst, struct evbuffer *src, bool to_front)
 {
     gs_ev_buffer_lock_both(dst, src);
     int result = 0;
     if (!src->length || dst == src)
         goto unlock;
-    if (dst->is_front_frozen || src->is_front_frozen ||
+    if ((to_front ? dst->is_front_frozen : dst->is_back_frozen) || src->is_front_frozen ||
         src->length > GS_EV_BUFFER_MAX - dst->length) {
         result = -1;
         goto unlock;
     }
-    gs_ev_buffer_splice_front(dst, src);
+    if (to_front)
+        gs_ev_buffer_splice_front(dst, src);
+    else
+        gs_ev_buffer_splice_back(dst, src);
     gs_ev_buffer_changed(src);
     gs_ev_buffer_changed(dst);
 unlock:
     gs_ev_buffer_unlock_both(dst, src);
     return result;
+}
+
+int evbuffer_add_buffer(struct evbuffer *outbuf, struct evbuffer *inbuf)
+{
+    return move_all(outbuf, inbuf, false);
+}
+
+int evbuffer_prepend_buffer(struct evbuffer *dst, struct evbuffer *src)
+{
+    return move_all(dst, src, true);
 }
 
 /* Move the first chains, which have `n` bytes or the more. Returns how many bytes were moved. */

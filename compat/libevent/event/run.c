@@ -413,40 +413,40 @@ int event_base_loopexit(struct event_base *base, const struct timeval *after)
     return event_base_once(base, -1, EV_TIMEOUT, on_exit_time, base, after);
 }
 
-int event_base_loopbreak(struct event_base *base)
+/* Set one of the base's flags, and have the loop look at it. */
+static int set_flag(struct event_base *base, bool *flag)
 {
-    if (!base)
-        return -1;
     gs_ev_lock(base->lock);
-    base->has_broken = true;
+    *flag = true;
     gs_ev_wake(base);
     gs_ev_unlock(base->lock);
     return 0;
+}
+
+int event_base_loopbreak(struct event_base *base)
+{
+    return base ? set_flag(base, &base->has_broken) : -1;
 }
 
 int event_base_loopcontinue(struct event_base *base)
 {
-    if (!base)
-        return -1;
+    return base ? set_flag(base, &base->must_continue) : -1;
+}
+
+static bool get_flag(struct event_base *base, const bool *flag)
+{
     gs_ev_lock(base->lock);
-    base->must_continue = true;
-    gs_ev_wake(base);
+    bool is_set = *flag;
     gs_ev_unlock(base->lock);
-    return 0;
+    return is_set;
 }
 
 int event_base_got_exit(struct event_base *base)
 {
-    gs_ev_lock(base->lock);
-    int result = base->has_exited;
-    gs_ev_unlock(base->lock);
-    return result;
+    return get_flag(base, &base->has_exited);
 }
 
 int event_base_got_break(struct event_base *base)
 {
-    gs_ev_lock(base->lock);
-    int result = base->has_broken;
-    gs_ev_unlock(base->lock);
-    return result;
+    return get_flag(base, &base->has_broken);
 }

@@ -21,32 +21,24 @@ int evutil_socketpair(int d, int type, int protocol, evutil_socket_t sv[2])
     return with_errno(gs_sys_socketpair(d, type, protocol, sv));
 }
 
+/* Add a flag to those that fcntl reads and writes by two commands. */
+static int add_flag(int fd, const char *name, const int commands[2], int flag)
+{
+    int flags = with_errno(gs_sys_fcntl(fd, commands[0], 0));
+    if (flags >= 0 && (flags & flag || !with_errno(gs_sys_fcntl(fd, commands[1], flags | flag))))
+        return 0;
+    gs_ev_warn("fcntl(%d, F_%sET%s)", fd, flags < 0 ? "G" : "S", name);
+    return -1;
+}
+
 int evutil_make_socket_nonblocking(evutil_socket_t sock)
 {
-    int flags = with_errno(gs_sys_fcntl(sock, F_GETFL, 0));
-    if (flags < 0) {
-        gs_ev_warn("fcntl(%d, F_GETFL)", sock);
-        return -1;
-    }
-    if (!(flags & O_NONBLOCK) && with_errno(gs_sys_fcntl(sock, F_SETFL, flags | O_NONBLOCK)) < 0) {
-        gs_ev_warn("fcntl(%d, F_SETFL)", sock);
-        return -1;
-    }
-    return 0;
+    return add_flag(sock, "FL", (const int[]){F_GETFL, F_SETFL}, O_NONBLOCK);
 }
 
 int evutil_make_socket_closeonexec(evutil_socket_t sock)
 {
-    int flags = with_errno(gs_sys_fcntl(sock, F_GETFD, 0));
-    if (flags < 0) {
-        gs_ev_warn("fcntl(%d, F_GETFD)", sock);
-        return -1;
-    }
-    if (!(flags & FD_CLOEXEC) && with_errno(gs_sys_fcntl(sock, F_SETFD, flags | FD_CLOEXEC)) < 0) {
-        gs_ev_warn("fcntl(%d, F_SETFD)", sock);
-        return -1;
-    }
-    return 0;
+    return add_flag(sock, "FD", (const int[]){F_GETFD, F_SETFD}, FD_CLOEXEC);
 }
 
 static int set_option(evutil_socket_t sock, int level, int option)

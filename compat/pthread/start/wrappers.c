@@ -157,47 +157,30 @@ EXPORT int timer_create(clockid_t clock, struct sigevent *event, timer_t *ret_ti
 
 /* Those by which the C library creates a thread of its own. It would be the kernel's if it was the
  * first, and not wake tasks. */
-#define BEGINS_RUNTIME(name_, request_)                                                            \
-    EXPORT int name_(request_ *request)                                                            \
+#define BEGINS_RUNTIME(name_, parameters_, ...)                                                    \
+    EXPORT int name_ parameters_                                                                   \
     {                                                                                              \
         REAL(name_);                                                                               \
         gs_run_activate();                                                                         \
-        return real(request);                                                                      \
+        return real(__VA_ARGS__);                                                                  \
     }
-BEGINS_RUNTIME(aio_read, struct aiocb)
-BEGINS_RUNTIME(aio_read64, struct aiocb64)
-BEGINS_RUNTIME(aio_write, struct aiocb)
-BEGINS_RUNTIME(aio_write64, struct aiocb64)
-
-EXPORT int aio_fsync(int operation, struct aiocb *request)
-{
-    REAL(aio_fsync);
-    gs_run_activate();
-    return real(operation, request);
-}
-
-EXPORT int aio_fsync64(int operation, struct aiocb64 *request)
-{
-    REAL(aio_fsync64);
-    gs_run_activate();
-    return real(operation, request);
-}
-
-EXPORT int lio_listio(int mode, struct aiocb *const list[restrict], int count,
-                      struct sigevent *restrict event)
-{
-    REAL(lio_listio);
-    gs_run_activate();
-    return real(mode, list, count, event);
-}
-
-EXPORT int lio_listio64(int mode, struct aiocb64 *const list[restrict], int count,
-                        struct sigevent *restrict event)
-{
-    REAL(lio_listio64);
-    gs_run_activate();
-    return real(mode, list, count, event);
-}
+BEGINS_RUNTIME(aio_read, (struct aiocb * request), request)
+BEGINS_RUNTIME(aio_read64, (struct aiocb64 * request), request)
+BEGINS_RUNTIME(aio_write, (struct aiocb * request), request)
+BEGINS_RUNTIME(aio_write64, (struct aiocb64 * request), request)
+BEGINS_RUNTIME(aio_fsync, (int operation, struct aiocb *request), operation, request)
+BEGINS_RUNTIME(aio_fsync64, (int operation, struct aiocb64 *request), operation, request)
+BEGINS_RUNTIME(lio_listio,
+               (int mode, struct aiocb *const list[restrict], int count,
+                struct sigevent *restrict event),
+               mode, list, count, event)
+BEGINS_RUNTIME(lio_listio64,
+               (int mode, struct aiocb64 *const list[restrict], int count,
+                struct sigevent *restrict event),
+               mode, list, count, event)
+BEGINS_RUNTIME(getaddrinfo_a,
+               (int mode, struct gaicb *list[restrict], int count, struct sigevent *restrict event),
+               mode, list, count, event)
 
 EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
 {
@@ -205,14 +188,6 @@ EXPORT int mq_notify(mqd_t queue, const struct sigevent *event)
     if (event && event->sigev_notify == SIGEV_THREAD)
         gs_run_activate();
     return real(queue, event);
-}
-
-EXPORT int getaddrinfo_a(int mode, struct gaicb *list[restrict], int count,
-                         struct sigevent *restrict event)
-{
-    REAL(getaddrinfo_a);
-    gs_run_activate();
-    return real(mode, list, count, event);
 }
 
 /* ---- Names: the C library would write them into a file of /proc ---- */
@@ -299,13 +274,19 @@ long gs_wait_in_task(long number, gs_call_fn *emulate, const long *arguments)
 
 #define ARGUMENTS(...) ((const long[6]){__VA_ARGS__})
 
-EXPORT ssize_t read(int fd, void *bytes, size_t n)
-{
-    REAL(read);
-    if (!gs_is_wrapper_in_task())
-        return real(fd, bytes, n);
-    return gs_wait_in_task(SYS_read, gs_call_read, ARGUMENTS(fd, (long)bytes, (long)n));
-}
+/* A call of a task is made here, and any other is the C library's. given_: the arguments as they
+ * are; the last ones are those of the system call. */
+#define WRAPPED(result_, name_, parameters_, given_, call_, ...)                                   \
+    EXPORT result_ name_ parameters_                                                               \
+    {                                                                                              \
+        REAL(name_);                                                                               \
+        if (!gs_is_wrapper_in_task())                                                              \
+            return real given_;                                                                    \
+        return (result_)gs_wait_in_task(SYS_##call_, gs_call_##call_, ARGUMENTS(__VA_ARGS__));     \
+    }
+
+WRAPPED(ssize_t, read, (int fd, void *bytes, size_t n), (fd, bytes, n), read, fd, (long)bytes,
+        (long)n)
 
 ssize_t __read_chk(int fd, void *bytes, size_t n, size_t size);
 EXPORT ssize_t __read_chk(int fd, void *bytes, size_t n, size_t size)
@@ -316,38 +297,14 @@ EXPORT ssize_t __read_chk(int fd, void *bytes, size_t n, size_t size)
     return gs_wait_in_task(SYS_read, gs_call_read, ARGUMENTS(fd, (long)bytes, (long)n));
 }
 
-EXPORT ssize_t write(int fd, const void *bytes, size_t n)
-{
-    REAL(write);
-    if (!gs_is_wrapper_in_task())
-        return real(fd, bytes, n);
-    return gs_wait_in_task(SYS_write, gs_call_write, ARGUMENTS(fd, (long)bytes, (long)n));
-}
-
-EXPORT ssize_t readv(int fd, const struct iovec *iov, int count)
-{
-    REAL(readv);
-    if (!gs_is_wrapper_in_task())
-        return real(fd, iov, count);
-    return gs_wait_in_task(SYS_readv, gs_call_readv, ARGUMENTS(fd, (long)iov, count));
-}
-
-EXPORT ssize_t writev(int fd, const struct iovec *iov, int count)
-{
-    REAL(writev);
-    if (!gs_is_wrapper_in_task())
-        return real(fd, iov, count);
-    return gs_wait_in_task(SYS_writev, gs_call_writev, ARGUMENTS(fd, (long)iov, count));
-}
-
-EXPORT ssize_t recv(int fd, void *bytes, size_t n, int flags)
-{
-    REAL(recv);
-    if (!gs_is_wrapper_in_task())
-        return real(fd, bytes, n, flags);
-    return gs_wait_in_task(SYS_recvfrom, gs_call_recvfrom,
-                           ARGUMENTS(fd, (long)bytes, (long)n, flags));
-}
+WRAPPED(ssize_t, write, (int fd, const void *bytes, size_t n), (fd, bytes, n), write, fd,
+        (long)bytes, (long)n)
+WRAPPED(ssize_t, readv, (int fd, const struct iovec *iov, int count), (fd, iov, count), readv, fd,
+        (long)iov, count)
+WRAPPED(ssize_t, writev, (int fd, const struct iovec *iov, int count), (fd, iov, count), writev, fd,
+        (long)iov, count)
+WRAPPED(ssize_t, recv, (int fd, void *bytes, size_t n, int flags), (fd, bytes, n, flags), recvfrom,
+        fd, (long)bytes, (long)n, flags)
 
 ssize_t __recv_chk(int fd, void *bytes, size_t n, size_t size, int flags);
 EXPORT ssize_t __recv_chk(int fd, void *bytes, size_t n, size_t size, int flags)
@@ -359,96 +316,31 @@ EXPORT ssize_t __recv_chk(int fd, void *bytes, size_t n, size_t size, int flags)
                            ARGUMENTS(fd, (long)bytes, (long)n, flags));
 }
 
-EXPORT ssize_t send(int fd, const void *bytes, size_t n, int flags)
-{
-    REAL(send);
-    if (!gs_is_wrapper_in_task())
-        return real(fd, bytes, n, flags);
-    return gs_wait_in_task(SYS_sendto, gs_call_sendto, ARGUMENTS(fd, (long)bytes, (long)n, flags));
-}
-
-EXPORT ssize_t recvfrom(int fd, void *bytes, size_t n, int flags, __SOCKADDR_ARG address,
-                        socklen_t *length)
-{
-    REAL(recvfrom);
-    if (!gs_is_wrapper_in_task())
-        return real(fd, bytes, n, flags, address, length);
-    return gs_wait_in_task(
-        SYS_recvfrom, gs_call_recvfrom,
-        ARGUMENTS(fd, (long)bytes, (long)n, flags, (long)address.__sockaddr__, (long)length));
-}
-
-EXPORT ssize_t sendto(int fd, const void *bytes, size_t n, int flags, __CONST_SOCKADDR_ARG address,
-                      socklen_t length)
-{
-    REAL(sendto);
-    if (!gs_is_wrapper_in_task())
-        return real(fd, bytes, n, flags, address, length);
-    return gs_wait_in_task(
-        SYS_sendto, gs_call_sendto,
-        ARGUMENTS(fd, (long)bytes, (long)n, flags, (long)address.__sockaddr__, length));
-}
-
-EXPORT ssize_t recvmsg(int fd, struct msghdr *message, int flags)
-{
-    REAL(recvmsg);
-    if (!gs_is_wrapper_in_task())
-        return real(fd, message, flags);
-    return gs_wait_in_task(SYS_recvmsg, gs_call_recvmsg, ARGUMENTS(fd, (long)message, flags));
-}
-
-EXPORT ssize_t sendmsg(int fd, const struct msghdr *message, int flags)
-{
-    REAL(sendmsg);
-    if (!gs_is_wrapper_in_task())
-        return real(fd, message, flags);
-    return gs_wait_in_task(SYS_sendmsg, gs_call_sendmsg, ARGUMENTS(fd, (long)message, flags));
-}
-
-EXPORT int accept(int fd, __SOCKADDR_ARG address, socklen_t *length)
-{
-    REAL(accept);
-    if (!gs_is_wrapper_in_task())
-        return real(fd, address, length);
-    return (int)gs_wait_in_task(SYS_accept4, gs_call_accept4,
-                                ARGUMENTS(fd, (long)address.__sockaddr__, (long)length));
-}
-
-EXPORT int accept4(int fd, __SOCKADDR_ARG address, socklen_t *length, int flags)
-{
-    REAL(accept4);
-    if (!gs_is_wrapper_in_task())
-        return real(fd, address, length, flags);
-    return (int)gs_wait_in_task(SYS_accept4, gs_call_accept4,
-                                ARGUMENTS(fd, (long)address.__sockaddr__, (long)length, flags));
-}
-
-EXPORT int poll(struct pollfd *polls, nfds_t count, int timeout_ms)
-{
-    REAL(poll);
-    if (!gs_is_wrapper_in_task())
-        return real(polls, count, timeout_ms);
-    return (int)gs_wait_in_task(SYS_poll, gs_call_poll,
-                                ARGUMENTS((long)polls, (long)count, timeout_ms));
-}
-
-EXPORT int epoll_wait(int fd, struct epoll_event *events, int count, int timeout_ms)
-{
-    REAL(epoll_wait);
-    if (!gs_is_wrapper_in_task())
-        return real(fd, events, count, timeout_ms);
-    return (int)gs_wait_in_task(SYS_epoll_wait, gs_call_epoll_wait,
-                                ARGUMENTS(fd, (long)events, count, timeout_ms));
-}
-
-EXPORT int nanosleep(const struct timespec *time, struct timespec *rest)
-{
-    REAL(nanosleep);
-    if (!gs_is_wrapper_in_task())
-        return real(time, rest);
-    return (int)gs_wait_in_task(SYS_nanosleep, gs_call_nanosleep,
-                                ARGUMENTS((long)time, (long)rest));
-}
+WRAPPED(ssize_t, send, (int fd, const void *bytes, size_t n, int flags), (fd, bytes, n, flags),
+        sendto, fd, (long)bytes, (long)n, flags)
+WRAPPED(ssize_t, recvfrom,
+        (int fd, void *bytes, size_t n, int flags, __SOCKADDR_ARG address, socklen_t *length),
+        (fd, bytes, n, flags, address, length), recvfrom, fd, (long)bytes, (long)n, flags,
+        (long)address.__sockaddr__, (long)length)
+WRAPPED(ssize_t, sendto,
+        (int fd, const void *bytes, size_t n, int flags, __CONST_SOCKADDR_ARG address,
+         socklen_t length),
+        (fd, bytes, n, flags, address, length), sendto, fd, (long)bytes, (long)n, flags,
+        (long)address.__sockaddr__, length)
+WRAPPED(ssize_t, recvmsg, (int fd, struct msghdr *message, int flags), (fd, message, flags),
+        recvmsg, fd, (long)message, flags)
+WRAPPED(ssize_t, sendmsg, (int fd, const struct msghdr *message, int flags), (fd, message, flags),
+        sendmsg, fd, (long)message, flags)
+WRAPPED(int, accept, (int fd, __SOCKADDR_ARG address, socklen_t *length), (fd, address, length),
+        accept4, fd, (long)address.__sockaddr__, (long)length)
+WRAPPED(int, accept4, (int fd, __SOCKADDR_ARG address, socklen_t *length, int flags),
+        (fd, address, length, flags), accept4, fd, (long)address.__sockaddr__, (long)length, flags)
+WRAPPED(int, poll, (struct pollfd * polls, nfds_t count, int timeout_ms),
+        (polls, count, timeout_ms), poll, (long)polls, (long)count, timeout_ms)
+WRAPPED(int, epoll_wait, (int fd, struct epoll_event *events, int count, int timeout_ms),
+        (fd, events, count, timeout_ms), epoll_wait, fd, (long)events, count, timeout_ms)
+WRAPPED(int, nanosleep, (const struct timespec *time, struct timespec *rest), (time, rest),
+        nanosleep, (long)time, (long)rest)
 
 EXPORT int sched_yield(void)
 {

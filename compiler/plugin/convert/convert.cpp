@@ -56,7 +56,6 @@ class Converter
     void removeRestores();
     void hoistVariables();
     void split();
-    void moveValuesToMemory();
     void findLive(const Locals &locals);
     void makeSites(const Locals &locals);
     void addChecks();
@@ -118,38 +117,6 @@ void Converter::split()
         BasicBlock *after = at->splitBasicBlock(wait.call->getNextNode(), "continue");
         wait.resume = wait.isPrimitive ? at : after;
     }
-}
-
-// With environments, all that is needed after a wait is in memory, from where it is defined on.
-void Converter::moveValuesToMemory()
-{
-    BasicBlock &entry = function.getEntryBlock();
-    SetVector<Value *> values;
-    Liveness liveness(function);
-    for (Wait &wait : waits)
-        for (Value *value : liveness.liveAt(*wait.resume))
-            values.insert(value);
-    // What is no instruction that is executed again gets one: an argument, and a result that is
-    // restored.
-    const auto copied = [](Value &value, BasicBlock &block) {
-        auto *copy = new FreezeInst(&value, value.getName(), block.getFirstInsertionPt());
-        value.replaceUsesWithIf(copy, [&](Use &use) { return use.getUser() != copy; });
-        return copy;
-    };
-    for (Wait &wait : waits)
-        if (!wait.isPrimitive && values.contains(wait.call)) {
-            values.remove(wait.call);
-            values.insert(copied(*wait.call, *wait.resume));
-        }
-    for (Value *value : values) {
-        auto *instruction = dyn_cast<Instruction>(value);
-        if (auto *phi = dyn_cast<PHINode>(value))
-            DemotePHIToStack(phi, entry.begin());
-        else
-            DemoteRegToStack(*(instruction ? instruction : copied(*value, entry)), false,
-                             entry.begin());
-    }
-    hoistVariables();
 }
 
 void Converter::findLive(const Locals &locals)
@@ -421,15 +388,13 @@ Converted Converter::describe(const Locals &locals) const
 
 Converted Converter::convert(const Job &job)
 {
-    Locals locals(function, calls, job.useEnvironment);
+    Locals locals(function, calls);
     locals.copyParameters();
     stackCalls = lowerStackCalls(function, calls);
     removeRestores();
     hoistVariables();
     split();
     recomputeErrnoAddress(function);
-    if (job.useEnvironment)
-        moveValuesToMemory();
     SmallVector<BasicBlock *, 8> blocks;
     for (const Wait &wait : waits)
         blocks.push_back(wait.resume);

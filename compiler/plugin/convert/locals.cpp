@@ -281,7 +281,7 @@ void Locals::place(ResumeBlocks blocks)
     collect();
     SmallVector<AllocaInst *, 8> chosen;
     for (AllocaInst *variable : variables)
-        if (useEnvironment || escapes(*variable, *variable))
+        if (escapes(*variable, *variable))
             chosen.push_back(variable);
     erase_if(variables, [&](AllocaInst *variable) { return is_contained(chosen, variable); });
     findLive();

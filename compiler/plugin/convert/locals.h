@@ -34,8 +34,7 @@ struct Object {
 class Locals
 {
   public:
-    Locals(llvm::Function &function, const Calls &calls, bool useEnvironment)
-        : function(function), calls(calls), useEnvironment(useEnvironment)
+    Locals(llvm::Function &function, const Calls &calls) : function(function), calls(calls)
     {
     }
 
@@ -71,7 +70,6 @@ class Locals
 
     llvm::Function &function;
     const Calls &calls;
-    const bool useEnvironment;
     uint64_t size = 0;
     std::vector<Object> moved;
     llvm::SmallVector<llvm::AllocaInst *, 8> variables; // outside of the environment

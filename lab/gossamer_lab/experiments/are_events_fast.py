@@ -318,17 +318,6 @@ ARE_EVENTS_FAST = Experiment(
             where=_DRAWN,
             has_diagonal=True,
         ),
-        ChartSpec(
-            "cpu",
-            "CPU time per request against load",
-            "Not in the document: the server's own CPU time.",
-            _X,
-            "server_cpu_us_per_request",
-            "offered load, connections",
-            "CPU time per request, µs",
-            where=_DRAWN,
-            log_x=True,
-        ),
         *tuning.CHARTS,
     ),
     names=(

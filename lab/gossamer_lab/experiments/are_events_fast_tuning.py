@@ -250,13 +250,6 @@ CHARTS = (
         "for a connection, and clients that still wait at the end.",
     ),
     _chart(
-        "queue-response",
-        _QUEUE,
-        "Response time without the connect against load, accept queues of 128 and 1024",
-        "The same loads by another definition: from sending a request to the end of its response.",
-        y="response_mean_us",
-    ),
-    _chart(
         "from-files",
         _FILES,
         "Service time against load, page in memory and read from a file",

@@ -265,17 +265,6 @@ UNCHANGED_BINARIES = Experiment(
             log_x=True,
             log_y=True,
         ),
-        ChartSpec(
-            "throughput",
-            "Requests per second against connections",
-            "The same loads.",
-            _X,
-            "throughput_per_s",
-            "connections",
-            "requests per second",
-            where=(("topic", _KEEP),),
-            log_x=True,
-        ),
     ),
     names=(
         ("..., run", "the same program under gossamer run"),

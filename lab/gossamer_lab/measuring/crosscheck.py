@@ -15,15 +15,13 @@ Differences beyond the expected ratios are reported as warnings.
 import contextlib
 import math
 import re
-import subprocess
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 from gossamer_lab import paths
 from gossamer_lab.experiments.manifest import Point
-from gossamer_lab.measuring import cpu_limit, interruption, process
+from gossamer_lab.measuring import cpu_limit, process
 from gossamer_lab.measuring.accounting import exited_children_cpu_s, tree_cpu
 from gossamer_lab.measuring.load import Generator, Load, LoadFailedError
 from gossamer_lab.measuring.workspace import Workspace
@@ -50,7 +48,6 @@ _SHARE = 0.25
 """Share of its core that the CPU limit leaves to the server, for the load whose times count."""
 _WARM_UP_S = 0.2
 _SLACK_S = 60.0
-_TICK_S = 0.25
 
 
 class ClientFailedError(Exception):
@@ -186,16 +183,10 @@ class _Setup:
         output, errors = folder / "client.out", folder / "client.err"
         argv = self.command(client, url)
         with process.started(argv, self.workspace.client_core, output, errors) as child:
-            deadline = time.monotonic() + self.seconds + _SLACK_S
-            while child.poll() is None and time.monotonic() < deadline:
-                with contextlib.suppress(subprocess.TimeoutExpired):
-                    child.wait(_TICK_S)
-                interruption.check()
-                self.generator.tick()
-            status = child.poll()
+            status = process.wait(child, self.seconds + _SLACK_S, self.generator.tick)
         if status != 0:
-            how = "did not exit" if status is None else f"exited with status {status}"
-            raise ClientFailedError(f"{how}: {process.stderr_tail(errors)}".removesuffix(": "))
+            words = f"{process.ending(status)}: {process.stderr_tail(errors)}"
+            raise ClientFailedError(words.removesuffix(": "))
         return client.parse(output.read_text(errors="replace"))
 
 

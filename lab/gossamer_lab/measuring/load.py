@@ -1,20 +1,16 @@
 """The load generator: runs ``gossamer load`` and reads its report."""
 
-import contextlib
 import json
-import subprocess
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 from gossamer_lab.experiments.manifest import Point
-from gossamer_lab.measuring import interruption, process
+from gossamer_lab.measuring import process
 from gossamer_lab.servers.server import Site
 
 _SLACK_S = 30.0
-_TICK_S = 0.25
 _MIN_TIMEOUT_S = 30.0
 """Timeout of a request, as that of ab; it is never shorter than the load."""
 
@@ -144,18 +140,11 @@ def run_command(
     report.unlink(missing_ok=True)
     output, errors = generator.folder / "load.out", generator.folder / "load.err"
     with process.started(argv, generator.core, output, errors) as child:
-        deadline = time.monotonic() + seconds + _SLACK_S
-        while child.poll() is None and time.monotonic() < deadline:
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(_TICK_S)
-            interruption.check()
-            generator.tick()
-        status = child.poll()
+        status = process.wait(child, seconds + _SLACK_S, generator.tick)
     try:
         result: dict[str, Any] = json.loads(report.read_text())
     except (OSError, ValueError) as error:
-        how = "did not exit" if status is None else f"exited with status {status}"
-        words = process.stderr_tail(errors)
+        how, words = process.ending(status), process.stderr_tail(errors)
         raise LoadFailedError(f"load {how} and left no report: {words}") from error
     return result
 

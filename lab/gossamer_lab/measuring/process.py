@@ -10,11 +10,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
+from gossamer_lab.measuring import interruption
 from gossamer_lab.measuring.accounting import tree_pids
 
 _PR_SET_PDEATHSIG = 1
 _LIBC = ctypes.CDLL(None)
 _GRACE_S = 5.0
+_TICK_S = 0.25
 
 
 def _no_setup() -> None:
@@ -97,6 +99,25 @@ def started(
         yield process
     finally:
         stop(process)
+
+
+def wait(process: subprocess.Popen[bytes], limit_s: float, tick: Callable[[], None]) -> int | None:
+    """Wait until a process exits; return its status, None if it takes longer than the limit.
+
+    `tick` is called a few times a second. KeyboardInterrupt if an interruption has been requested.
+    """
+    deadline = time.monotonic() + limit_s
+    while process.poll() is None and time.monotonic() < deadline:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(_TICK_S)
+        interruption.check()
+        tick()
+    return process.poll()
+
+
+def ending(status: int | None) -> str:
+    """Return how a process ended, from what `wait` returned."""
+    return "did not exit" if status is None else f"exited with status {status}"
 
 
 def stderr_tail(errors: Path, limit: int = 600) -> str:

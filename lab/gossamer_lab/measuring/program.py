@@ -1,6 +1,5 @@
 """One measurement by a small program that measures itself and prints its results."""
 
-import contextlib
 import math
 import os
 import subprocess
@@ -10,10 +9,9 @@ from pathlib import Path
 
 from gossamer_lab import paths
 from gossamer_lab.experiments.manifest import Case, Program
-from gossamer_lab.measuring import interruption, process
+from gossamer_lab.measuring import process
 
 _LONGEST_S = 300.0
-_TICK_S = 0.25
 _VERSION_S = 60.0
 _REALTIME = 1
 
@@ -83,17 +81,10 @@ def _once(argv: tuple[str, ...], runner: Runner) -> list[float]:
             os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(_REALTIME))
 
     with process.started(argv, runner.core, output, errors, become_realtime) as child:
-        for _ in range(int(_LONGEST_S / _TICK_S)):
-            with contextlib.suppress(subprocess.TimeoutExpired):
-                child.wait(_TICK_S)
-            interruption.check()
-            runner.tick()
-            if child.poll() is not None:
-                break
-        status = child.poll()
+        status = process.wait(child, _LONGEST_S, runner.tick)
     if status != 0:
-        how = "did not exit" if status is None else f"exited with status {status}"
-        raise ProgramFailedError(f"{how}: {process.stderr_tail(errors)}".removesuffix(": "))
+        words = f"{process.ending(status)}: {process.stderr_tail(errors)}"
+        raise ProgramFailedError(words.removesuffix(": "))
     try:
         return [float(word) for word in output.read_text().split()]
     except ValueError as error:

@@ -12,14 +12,11 @@ SATURATED = 0.9
 _MEANS = {
     "cpu_us": "server_cpu_us_per_request",
     "throughput_per_s": "throughput_per_s",
-    "measured_load": "measured_load",
-    "mean_us": "response_mean_us",
     "p50_us": "response_p50_us",
     "p90_us": "response_p90_us",
     "p99_us": "response_p99_us",
     "p999_us": "response_p999_us",
     "server_busy": "server_busy",
-    "client_busy": "client_busy",
 }
 
 
@@ -32,14 +29,11 @@ class Cell:
     ours: bool
     cpu_us: float | None
     throughput_per_s: float | None
-    measured_load: float | None
-    mean_us: float | None
     p50_us: float | None
     p90_us: float | None
     p99_us: float | None
     p999_us: float | None
     server_busy: float | None
-    client_busy: float | None
     rounds: int
     failures: int
     errors: int

@@ -25,20 +25,6 @@ class Chart:
     spec: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class _Metric:
-    """A metric to draw: its fields in cells and rounds, its title, its formats."""
-
-    cell_field: str
-    round_field: str
-    title: str
-    tooltip_format: str
-
-
-_CPU = _Metric("cpu_us", "server_cpu_us_per_request", "µs of CPU per request", ".2f")
-_RATE = _Metric("throughput_per_s", "throughput_per_s", "requests per second", ",.0f")
-
-
 def colours(servers: Sequence[dict[str, Any]]) -> list[str]:
     """Return a colour for each server: cool colours for ours, warm ones for peers."""
     counts = {True: 0, False: 0}
@@ -61,7 +47,7 @@ class _ChartBuilder:
         self.rounds = [
             row | {"label": labels[row["point"]]}
             for row in run.raw.filter(pl.col("failure").is_null())
-            .select("round", "point", "server", "server_cpu_us_per_request", "throughput_per_s")
+            .select("round", "point", "server", "server_cpu_us_per_request")
             .iter_rows(named=True)
         ]
         self._pick = alt.selection_point(name="pick", fields=["server"], bind="legend")
@@ -100,59 +86,29 @@ class _ChartBuilder:
         spec.pop("config", None)
         return spec
 
-    def bars(self, metric: _Metric) -> dict[str, Any]:
+    def cpu_time(self) -> dict[str, Any]:
         """Bars of the means, with a dot for each round."""
+        title = "µs of CPU per request"
         bar = (
             self._on(self.cells)
             .mark_bar()
             .encode(
-                x=alt.X(
-                    f"{metric.cell_field}:Q",
-                    title=metric.title,
-                    axis=alt.Axis(format=PLAIN),
-                ),
-                tooltip=self._tooltip((metric.cell_field, metric.title, metric.tooltip_format)),
+                x=alt.X("cpu_us:Q", title=title, axis=alt.Axis(format=PLAIN)),
+                tooltip=self._tooltip(("cpu_us", title, ".2f")),
             )
         )
         dots = (
             self._on(self.rounds)
             .mark_circle(size=24, stroke="white", strokeWidth=1)
             .encode(
-                x=alt.X(f"{metric.round_field}:Q"),
+                x=alt.X("server_cpu_us_per_request:Q"),
                 color=alt.value("#333333"),
                 tooltip=self._tooltip(
-                    ("round", "round", "d"),
-                    (metric.round_field, metric.title, metric.tooltip_format),
+                    ("round", "round", "d"), ("server_cpu_us_per_request", title, ".2f")
                 ),
             )
         )
         return self._spec(bar, dots)
-
-    def ratios(self) -> dict[str, Any]:
-        """Dots left or right of the line of the best peer."""
-        axis = alt.X(
-            "ratio:Q",
-            title="CPU time per request, best peer = 1",
-            scale=alt.Scale(zero=False, padding=12),
-        )
-        compared = [cell | {"one": 1.0} for cell in self.cells if cell["ratio"] is not None]
-        dots = (
-            self._on(compared)
-            .mark_circle(size=70)
-            .encode(
-                x=axis,
-                tooltip=self._tooltip(
-                    ("ratio", "relative to best peer", ".3f"), ("cpu_us", "µs per request", ".2f")
-                ),
-            )
-        )
-        stems = self._on(compared).mark_rule(strokeWidth=2).encode(x=axis, x2="one:Q")
-        line = (
-            alt.Chart(alt.Data(values=[{}]))
-            .mark_rule(strokeDash=[4, 3])
-            .encode(x=alt.datum(1), color=alt.value("#888888"))
-        )
-        return self._spec(stems, dots, line)
 
     def response_times(self) -> dict[str, Any]:
         """A line from the median to the 99th percentile, with a dot and a tick at its ends."""
@@ -179,20 +135,13 @@ class _ChartBuilder:
 def charts(run: Run) -> list[Chart]:
     """Return the charts of a run, in the order of the report."""
     builder = _ChartBuilder(run)
-    found = [
+    return [
         Chart(
             "cpu",
             "CPU time per request",
             "User and system time of all processes of the server. Shorter is better. "
             "Bars are means, dots are rounds.",
-            builder.bars(_CPU),
-        ),
-        Chart(
-            "throughput",
-            "Throughput",
-            "Longer is better. Where a server was not saturated, its bar is the throughput of the "
-            "load generator.",
-            builder.bars(_RATE),
+            builder.cpu_time(),
         ),
         Chart(
             "response",
@@ -201,13 +150,3 @@ def charts(run: Run) -> list[Chart]:
             builder.response_times(),
         ),
     ]
-    if any(cell["ratio"] is not None for cell in run.results["cells"]):
-        ratio = Chart(
-            "ratio",
-            "Relative to the best peer",
-            "CPU time per request, divided by the minimum of all peers. Left of the line is better "
-            "than every peer.",
-            builder.ratios(),
-        )
-        found.insert(1, ratio)
-    return found

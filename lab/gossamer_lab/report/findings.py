@@ -13,7 +13,6 @@ from gossamer_lab.experiments.manifest import Document, Experiment
 from gossamer_lab.report.charts import Chart
 from gossamer_lab.report.description import duration, expected_seconds
 from gossamer_lab.report.line_charts import line_charts
-from gossamer_lab.report.markdown import cell, chance_text
 from gossamer_lab.report.notes import notes
 from gossamer_lab.report.page import svg
 from gossamer_lab.report.plural import plural
@@ -67,10 +66,15 @@ def _findings(rows: Path) -> list[_Finding]:
     return [_Finding(one, published(rows, one.name)) for one in EXPERIMENTS.values()]
 
 
+def _cell(text: str) -> str:
+    """Return a text for a cell of a Markdown table."""
+    return text.replace("|", "\\|").replace("\n", " ")
+
+
 def _table(head: Sequence[str], lines: Sequence[Sequence[str]]) -> list[str]:
     """Return a Markdown table."""
     rows = [head, ["---"] * len(head), *lines]
-    return [f"| {' | '.join(map(cell, row))} |" for row in rows] + [""]
+    return [f"| {' | '.join(map(_cell, row))} |" for row in rows] + [""]
 
 
 def _where(findings: Sequence[_Finding]) -> list[str]:
@@ -190,6 +194,16 @@ def _claims(one: _Finding, *, ours: bool) -> list[str]:
     return ["**Our own claims**", "", *_table(head, rows)] if ours else _table(head, rows)
 
 
+def _chance(run: Run) -> str:
+    """Return how many intervals miss by chance, and how many verdicts stand together."""
+    chance = run.results["chance"]
+    return (
+        f"About {chance['misses']:.1f} of the {chance['intervals']} intervals can be expected to "
+        f"miss their value by chance; {chance['jointly']} of the {chance['decided']} decided "
+        "verdicts rest on intervals that hold jointly at 95 %."
+    )
+
+
 def _full(one: _Finding) -> list[str]:
     """Return the part on an experiment, with all its verdicts."""
     run = one.run
@@ -207,7 +221,7 @@ def _full(one: _Finding) -> list[str]:
     ]
     lines += [*_claims(one, ours=False), *_claims(one, ours=True)]
     if one.experiment.claims:
-        lines += [chance_text(run.results), ""]
+        lines += [_chance(run), ""]
     elif chart := one.chart():
         lines += [f"![{chart.title}]({ROWS}/{one.name}.svg)", ""]
     lines += [f"- {sentence}" for sentence in peer_comparison(run.results)]

@@ -12,7 +12,6 @@ from gossamer_lab.report import text
 from gossamer_lab.report.charts import Chart, charts
 from gossamer_lab.report.data_tables import DataTable, chart_tables, link
 from gossamer_lab.report.distributions import distribution_charts
-from gossamer_lab.report.host_charts import host_charts
 from gossamer_lab.report.line_charts import line_charts
 from gossamer_lab.report.notes import notes
 from gossamer_lab.report.table import cost, duration, number, problems, rate, span, uncorrected
@@ -101,7 +100,7 @@ def _charts_and_tables(
     """Return the experiment's charts, or those of the table, and the tables behind them."""
     if not experiment.charts:
         return charts(run), {}
-    more = distribution_charts(run, experiment) + host_charts(run)
+    more = distribution_charts(run, experiment)
     tables = chart_tables(run, experiment) | {chart.key: shown for chart, shown in more}
     return line_charts(run, experiment) + [chart for chart, _ in more], tables
 

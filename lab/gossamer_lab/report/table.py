@@ -11,12 +11,6 @@ from rich.text import Text
 from gossamer_lab.report.notes import notes
 from gossamer_lab.report.plural import plural
 
-_WIDE = 100
-"""Minimum width of a console for all points side by side."""
-_WIDE_WITH_GAPS = 108
-
-Cells = dict[tuple[str, str], dict[str, Any]]
-
 
 def duration(us: float | None) -> str:
     """Return a time in the unit that suits it."""
@@ -94,36 +88,9 @@ def _style(cell: dict[str, Any]) -> str:
     return "bold green" if cell["is_best"] else ""
 
 
-def _block(cell: dict[str, Any] | None) -> Text:
-    """Return a cell of the wide table, one value per line."""
-    if cell is None:
-        return Text("not measured", style="dim")
-    limited = "~" if cell["client_bound"] else ""
-    text = Text(f"{limited}{rate(cell['throughput_per_s'])}\n")
-    text.append(cost(cell), style=_style(cell))
-    text.append(f"\np99 {duration(cell['p99_us'])}", style="dim")
-    if problems(cell):
-        text.append(f"\n{problems(cell)}", style="bold red")
-    return text
-
-
-def _wide(results: dict[str, Any], cells: Cells, width: int) -> Table:
-    """Return a table with a row for each server and a column for each point."""
-    gap = 1 if width >= _WIDE_WITH_GAPS else 0
-    table = Table(box=box.HORIZONTALS, show_lines=True, padding=(0, gap, 0, 0), pad_edge=False)
-    table.add_column("", no_wrap=True)
-    for point in results["points"]:
-        table.add_column(f"{point['kind']}\n{point['connections']} conns", justify="right")
-    for server in results["servers"]:
-        name = Text(server["name"], style="bold" if server["ours"] else "")
-        name.append("\nours" if server["ours"] else "\npeer", style="dim")
-        blocks = [_block(cells.get((point["key"], server["name"]))) for point in results["points"]]
-        table.add_row(name, *blocks)
-    return table
-
-
-def _narrow(results: dict[str, Any], cells: Cells) -> Table:
-    """Return a table with a row for each point and server, for consoles of 80 columns."""
+def _cells(results: dict[str, Any]) -> Table:
+    """Return a table with a row for each point and server."""
+    cells = {(cell["point"], cell["server"]): cell for cell in results["cells"]}
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False)
     for name in ("point", "server"):
         table.add_column(name)
@@ -200,8 +167,8 @@ def _verdicts(results: dict[str, Any]) -> Table:
     return table
 
 
-def render(results: dict[str, Any], width: int) -> RenderableType:
-    """Return a run for a console of that width: verdicts, charts as tables, or the table."""
+def render(results: dict[str, Any]) -> RenderableType:
+    """Return a run for a console: verdicts, charts as tables, or the table."""
     head = [Text(results["headline"], style="bold yellow")] if results["headline"] else []
     lines = [
         Text(note.text, style="bold red" if note.is_error else "yellow") for note in notes(results)
@@ -210,11 +177,9 @@ def render(results: dict[str, Any], width: int) -> RenderableType:
         return Group(*head, _verdicts(results), *lines)
     if results["series"]:
         return Group(*head, *map(_series, results["series"]), *lines)
-    cells = {(cell["point"], cell["server"]): cell for cell in results["cells"]}
-    table = _wide(results, cells, width) if width >= _WIDE else _narrow(results, cells)
-    return Group(*head, table, Text(_legend(results), style="dim"), *lines)
+    return Group(*head, _cells(results), Text(_legend(results), style="dim"), *lines)
 
 
 def show(results: dict[str, Any], console: Console) -> None:
     """Print the results of a run."""
-    console.print(render(results, console.width))
+    console.print(render(results))

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <threads.h>
 
-static mtx_t lock;
+static mtx_t lock, recursive;
 static cnd_t changed;
 static once_flag flag = ONCE_FLAG_INIT;
 static tss_t key;
@@ -44,6 +44,31 @@ static int player(void *argument)
     return own;
 }
 
+static int lock_in_vain(void *unused)
+{
+    struct timespec now;
+    (void)unused;
+    timespec_get(&now, TIME_UTC);
+    printf("%d\n", mtx_timedlock(&lock, &now) == thrd_timedout);
+    printf("%d\n", mtx_trylock(&recursive) == thrd_busy);
+    return 9;
+}
+
+static void lock_twice(void)
+{
+    thrd_t thread;
+    int result = 0;
+    mtx_init(&recursive, mtx_plain | mtx_recursive);
+    mtx_lock(&lock);
+    printf("%d %d\n", mtx_lock(&recursive), mtx_lock(&recursive));
+    thrd_create(&thread, lock_in_vain, NULL);
+    thrd_join(thread, &result);
+    printf("%d\n", result);
+    printf("%d %d\n", mtx_unlock(&recursive), mtx_unlock(&recursive));
+    mtx_unlock(&lock);
+    mtx_destroy(&recursive);
+}
+
 static void errors(void)
 {
     struct timespec now, little = {0, 1000};
@@ -68,6 +93,7 @@ int main(void)
         thrd_join(threads[i], &result);
         printf("%d\n", result);
     }
+    lock_twice();
     errors();
     printf("%d %d %d\n", turn, own, destroyed);
     return thrd_equal(thrd_current(), thrd_current()) ? 3 : 4;

@@ -4,8 +4,6 @@
 #include "bench/threads/measure.h"
 
 #include <event2/buffer.h>
-#include <event2/util.h>
-#include <unistd.h>
 
 #define ADDS 4000 /* in a round */
 #define LINE 80
@@ -190,37 +188,6 @@ static void pullup_same(void)
     evbuffer_free(buffer);
 }
 
-/* ---- Between buffers, and a socket ---- */
-
-static void move_buffer(void)
-{
-    struct evbuffer *a = buffer_of(4096, 512), *b = evbuffer_new();
-    begin();
-    for (int i = 0; i < ADDS; i++)
-        must(!evbuffer_add_buffer(i % 2 ? a : b, i % 2 ? b : a));
-    end(ADDS);
-    evbuffer_free(a);
-    evbuffer_free(b);
-}
-
-static void echo(void)
-{
-    static int fds[2] = {-1};
-    if (fds[0] < 0)
-        must(!evutil_socketpair(AF_UNIX, SOCK_STREAM, 0, fds));
-    struct evbuffer *in = evbuffer_new(), *out = evbuffer_new();
-    begin();
-    for (int i = 0; i < 500; i++) {
-        must(!evbuffer_add(out, text, 128));
-        must(evbuffer_write(out, fds[0]) == 128);
-        must(evbuffer_read(in, fds[1], -1) == 128);
-        must(!evbuffer_drain(in, 128));
-    }
-    end(500);
-    evbuffer_free(in);
-    evbuffer_free(out);
-}
-
 static const struct figure {
     const char *name;
     void (*round)(void);
@@ -239,8 +206,6 @@ static const struct figure {
     {"pullup-all", pullup_all},
     {"pullup-head", pullup_head},
     {"pullup-same", pullup_same},
-    {"move", move_buffer},
-    {"echo", echo},
 };
 
 int main(int argc, char **argv)
