@@ -85,10 +85,8 @@ struct gs_threads_options {
     size_t stack_size; /* default stack size of a thread; 0: 56 KiB */
     /* The maximum number of kernel threads for each kind of blocking call: functions
      * (gs_run_blocking), calls on open files, calls on paths, and look-ups of names. Kinds do not
-     * share threads, so no kind waits for another. 0: four each for the first two, and 64 each for
-     * the others, which may wait for other programs and machines. Where io_uring is used for files
-     * and paths, the kernel may start as many more threads for the second and third kind for each
-     * worker, and at least four for each processor. */
+     * share threads, so no kind waits for another. 0: four for the first, and 64 each for the
+     * others, which may wait for disks, other programs and machines. */
     unsigned max_pool_threads;
     int dump_signal;     /* a signal that writes a dump of all threads; 0: none */
     bool is_silent;      /* write no reports */
@@ -158,9 +156,9 @@ GS_API int gs_threads_worker_stats(unsigned worker, struct gs_threads_stats *ret
  *
  * The compiler's unwinder finds the calls, so frame pointers are not needed, except for threads
  * that migrate, or that wait on other workers. Functions that are not exported have names unless
- * the program was stripped. Of the library, only the public function that waits is shown; a
- * stripped program with the static library also shows internal ones. Of a thread that another
- * worker runs, only the system call is named, or that it computes; gdb shows its calls. */
+ * the program was stripped. Of the library's newest calls, only the function that waits is shown.
+ * Of a thread that another worker runs, only the system call is named, or that it computes; gdb
+ * shows its calls. */
 GS_API void gs_threads_dump(int fd);
 
 /* Returns how stacks are guarded against overflow: "regions" (MADV_GUARD_INSTALL), "mprotect", or

@@ -1,20 +1,13 @@
 #include "thread/io/blocking_mode.h"
 
-#include "thread/io/blocking.h"
-#include "thread/io/poll.h"
-#include "thread/schedule/off_stack.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
-#include <poll.h>
 #include <signal.h>
 
-/* How long a worker may be blocked by a call with the deadline 0, and a kernel thread of the pool
- * by another one. */
+/* How long a worker may be blocked by a call with the deadline 0. */
 #define WORKER_PATIENCE GS_MILLISECOND
-#define POOL_PATIENCE (10 * GS_MILLISECOND)
 
 bool gs_is_in_blocking_mode(int fd)
 {
@@ -36,108 +29,109 @@ bool gs_opened_is_in_blocking_mode(const struct opened *file)
 
 /* ---- In the pool ---- */
 
-struct interrupted {
-    gs_interrupted_fn *make;
-    const void *argument;
+struct pool_call {
+    struct io_call call;
+    uint64_t patience_ns;
     ssize_t result;
 };
+
+/* A path may be below no descriptor. */
+static ssize_t make(const struct io_call *call)
+{
+    const struct opened *file = &call->file;
+    if (!file->descriptor && file->fd >= 0)
+        return descriptor_error(file->fd);
+    if (file->descriptor && !gs_opened_enter(file))
+        return -EBADF;
+    ssize_t n = call->try(call);
+    if (file->descriptor)
+        gs_opened_leave(file);
+    return n;
+}
+
+static void run_to_end(void *argument)
+{
+    struct pool_call *pool_call = argument;
+    do
+        pool_call->result = make(&pool_call->call);
+    while (pool_call->result == -EINTR);
+}
+
+ssize_t gs_run_in_pool(enum job_kind kind, const struct io_call *call, uint64_t deadline_ns)
+{
+    struct pool_call pool_call = {.call = *call};
+    int err = gs_run_blocking_as(kind, run_to_end, &pool_call, sizeof pool_call, deadline_ns);
+    return err ? err : pool_call.result;
+}
+
+static ssize_t make_interrupted(const void *call)
+{
+    return make(call);
+}
 
 /* The signals that the call itself may cause have their effect, as in a worker: while a terminal's
  * are blocked, a job in the background would read an error where it should stop. */
 static void run_interrupted(void *argument)
 {
     static const int own[] = {SIGPIPE, SIGTTIN, SIGTTOU};
-    struct interrupted *interrupted = argument;
+    struct pool_call *pool_call = argument;
     sigset_t unblocked, before;
     sigemptyset(&unblocked);
     for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
         if (!sigismember(&gs_runtime.signals, own[i]))
             sigaddset(&unblocked, own[i]);
     pthread_sigmask(SIG_UNBLOCK, &unblocked, &before);
-    interrupted->result =
-        gs_call_interrupted(interrupted->make, interrupted->argument, POOL_PATIENCE);
+    pool_call->result =
+        gs_call_interrupted(make_interrupted, &pool_call->call, pool_call->patience_ns);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-ssize_t gs_run_interrupted(gs_interrupted_fn *make, const void *argument, size_t size,
+ssize_t gs_run_interrupted(enum job_kind kind, const struct io_call *call, uint64_t patience_ns,
                            uint64_t deadline_ns)
 {
-    if (!deadline_ns)
-        return gs_call_interrupted(make, argument, WORKER_PATIENCE);
-    struct off_stack off = {.thread = thread_current()};
-    struct interrupted interrupted = {.make = make, .argument = off_stack_in(&off, argument, size)};
-    int err = off.err;
-    if (!err)
-        err = gs_run_blocking_as(JOB_STREAM, run_interrupted, &interrupted, sizeof interrupted,
-                                 deadline_ns);
-    off_stack_end(&off);
-    return err ? err : interrupted.result;
+    struct pool_call pool_call = {.call = *call, .patience_ns = patience_ns};
+    int err = 0;
+    if (deadline_ns)
+        err = gs_run_blocking_as(kind, run_interrupted, &pool_call, sizeof pool_call, deadline_ns);
+    else
+        pool_call.result = gs_call_interrupted(make_interrupted, call, WORKER_PATIENCE);
+    /* -EAGAIN of a stream is that of the pool. */
+    bool has_no_room = pool_call.result == -EAGAIN && kind == JOB_STREAM;
+    return err ? err : has_no_room ? -EINTR : pool_call.result;
 }
 
 /* ---- In the thread ---- */
 
-/* Poll the descriptor. */
-static bool is_ready(int fd, unsigned direction)
-{
-    struct pollfd poll = {.fd = fd, .events = direction == GS_READ ? POLLIN | POLLRDHUP : POLLOUT};
-    return gs_sys_poll(&poll, 1, 0) != 0;
-}
-
-/* gs_poll may let others run after it has looked: so this looks once more. */
+/* Wait until a poll says that the file is ready. The bit, which a wait may have cleared, must be
+ * set for other calls then. */
 static int wait_until_ready(const struct opened *file, unsigned direction, uint64_t deadline_ns)
 {
-    do {
-        int ready = gs_opened_poll(file, direction, deadline_ns);
-        if (ready <= 0)
-            return ready < 0 ? ready : -ETIMEDOUT;
-    } while (!opened_is_closed(file) && !is_ready(file->fd, direction));
+    while (!gs_io_is_ready(file->fd, direction)) {
+        int err = gs_descriptor_wait(file, direction, deadline_ns);
+        if (err)
+            return err;
+        if (opened_is_closed(file))
+            return -EBADF;
+    }
+    gs_descriptor_set_ready(file->descriptor, direction);
     return opened_is_closed(file) ? -EBADF : 0;
 }
 
-struct ready_call {
-    struct io_call call;
-    gs_interrupted_fn *make;
-};
-
-static ssize_t make_opened(const void *argument)
-{
-    const struct ready_call *ready = argument;
-    if (!gs_opened_enter(&ready->call.file))
-        return -EBADF;
-    ssize_t n = ready->make(&ready->call);
-    gs_opened_leave(&ready->call.file);
-    return n;
-}
-
-/* -EAGAIN is that of the pool. */
-static ssize_t make_in_pool(const void *argument)
-{
-    ssize_t n = make_opened(argument);
-    return n == -EAGAIN ? -EINTR : n;
-}
-
-int gs_pause_before_retry(uint64_t deadline_ns)
-{
-    uint64_t until_ns = earlier(gs_clock_now() + RETRY_FIRST, deadline_ns);
-    int err = deadline_ns ? gs_thread_sleep(until_ns) : -ETIMEDOUT;
-    return err ? err : until_ns == deadline_ns ? -ETIMEDOUT : 0;
-}
-
 /* A call that was interrupted has waited long enough already. */
-ssize_t gs_run_when_ready(const struct io_call *call, gs_interrupted_fn *make, uint64_t deadline_ns)
+ssize_t gs_run_when_ready(const struct io_call *call, uint64_t deadline_ns)
 {
-    const struct ready_call ready = {*call, make};
+    uint64_t pause_ns = RETRY_FIRST;
     for (;;) {
         int err = wait_until_ready(&call->file, call->direction, deadline_ns);
         if (err)
             return err;
         bool may_block = gs_is_in_blocking_mode(call->file.fd);
-        ssize_t n = may_block ? gs_run_interrupted(make_in_pool, &ready, sizeof ready, deadline_ns)
-                              : make_opened(&ready);
+        ssize_t n = may_block ? gs_run_interrupted(JOB_STREAM, call, POOL_PATIENCE, deadline_ns)
+                              : make(call);
         if ((n != -EINTR && n != -EAGAIN) || (may_block && n == -EAGAIN))
             return n;
         if (n == -EAGAIN)
-            err = gs_pause_before_retry(deadline_ns);
+            err = gs_pause_before_retry(&pause_ns, deadline_ns);
         else if (gs_clock_now() >= deadline_ns)
             err = -ETIMEDOUT;
         if (err)

@@ -48,15 +48,6 @@ static ssize_t read_descriptor(struct gs_reader *reader, void *bytes, size_t n,
     return gs_opened_read(&file, bytes, n, deadline_ns);
 }
 
-int gs_reader_init(struct gs_reader *reader, int fd, void *buffer, size_t size)
-{
-    struct gs_reader initial = {.fd = fd, .buffer = buffer, .size = size};
-    int err = provide_buffer(&initial.buffer, size, &initial.owns_buffer);
-    if (!err)
-        *reader = initial;
-    return err;
-}
-
 int gs_reader_init_with(struct gs_reader *reader, gs_reader_fn *read, void *stream, void *buffer,
                         size_t size)
 {
@@ -64,6 +55,14 @@ int gs_reader_init_with(struct gs_reader *reader, gs_reader_fn *read, void *stre
     int err = provide_buffer(&initial.buffer, size, &initial.owns_buffer);
     if (!err)
         *reader = initial;
+    return err;
+}
+
+int gs_reader_init(struct gs_reader *reader, int fd, void *buffer, size_t size)
+{
+    int err = gs_reader_init_with(reader, NULL, NULL, buffer, size);
+    if (!err)
+        reader->fd = fd;
     return err;
 }
 
@@ -222,15 +221,6 @@ ssize_t gs_reader_peek(struct gs_reader *reader, size_t n, uint64_t deadline_ns,
 
 /* ---- Writers ---- */
 
-int gs_writer_init(struct gs_writer *writer, int fd, void *buffer, size_t size)
-{
-    struct gs_writer initial = {.fd = fd, .buffer = buffer, .size = size};
-    int err = provide_buffer(&initial.buffer, size, &initial.owns_buffer);
-    if (!err)
-        *writer = initial;
-    return err;
-}
-
 int gs_writer_init_with(struct gs_writer *writer, gs_writer_fn *write, void *stream, void *buffer,
                         size_t size)
 {
@@ -238,6 +228,14 @@ int gs_writer_init_with(struct gs_writer *writer, gs_writer_fn *write, void *str
     int err = provide_buffer(&initial.buffer, size, &initial.owns_buffer);
     if (!err)
         *writer = initial;
+    return err;
+}
+
+int gs_writer_init(struct gs_writer *writer, int fd, void *buffer, size_t size)
+{
+    int err = gs_writer_init_with(writer, NULL, NULL, buffer, size);
+    if (!err)
+        writer->fd = fd;
     return err;
 }
 
@@ -336,7 +334,7 @@ int gs_writer_write(struct gs_writer *writer, const void *bytes, size_t n, uint6
     return write_bytes(writer, bytes, n, deadline_ns);
 }
 
-/* Format text that exceeds the buffer, and write it. */
+/* Format text that does not fit, and write it. */
 static int print_large(struct gs_writer *writer, uint64_t deadline_ns, const char *format,
                        va_list arguments)
 {
@@ -358,25 +356,19 @@ int gs_writer_vprintf(struct gs_writer *writer, uint64_t deadline_ns, const char
     begin_write(writer);
     if (writer->err)
         return writer->err;
-    for (bool is_flushed = false;; is_flushed = true) {
-        size_t room = writer->size - writer->used;
-        va_list copy;
-        va_copy(copy, arguments);
-        int n = vsnprintf(writer->buffer + writer->used, room, format, copy);
-        va_end(copy);
-        if (n < 0) {
-            writer->err = -EINVAL;
-            return -EINVAL;
-        }
-        if ((size_t)n < room) { /* a null byte follows the text */
-            writer->used += (size_t)n;
-            return 0;
-        }
-        if (is_flushed || (size_t)n >= writer->size)
-            return print_large(writer, deadline_ns, format, arguments);
-        if (make_room(writer, deadline_ns))
-            return writer->err;
+    size_t room = writer->size - writer->used;
+    va_list copy;
+    va_copy(copy, arguments);
+    int n = vsnprintf(writer->buffer + writer->used, room, format, copy);
+    va_end(copy);
+    if (n < 0) {
+        writer->err = -EINVAL;
+        return -EINVAL;
     }
+    if ((size_t)n >= room) /* a null byte follows the text */
+        return print_large(writer, deadline_ns, format, arguments);
+    writer->used += (size_t)n;
+    return 0;
 }
 
 int gs_writer_printf(struct gs_writer *writer, uint64_t deadline_ns, const char *format, ...)

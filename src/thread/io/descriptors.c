@@ -239,7 +239,7 @@ static int start_watch(struct descriptor *descriptor, int fd)
         return err;
     }
     atomic_store(&descriptor->maybe_ready, 0);
-    CHECKED_WATCH(descriptor, fd);
+    IF_CHECKED(gs_checked_watch(descriptor, fd));
     descriptor->watch = watch;
     atomic_store(&descriptor->owner, descriptor_number_of(worker));
     return 0;
@@ -249,7 +249,7 @@ int gs_descriptor_watch(struct descriptor *descriptor, int fd)
 {
     struct worker *owner = descriptor_owner(descriptor);
     if (owner)
-        CHECKED_WATCHED(descriptor, fd);
+        IF_CHECKED(gs_checked_watched(descriptor, fd));
     if (LIKELY(owner && (owner == worker_current() ||
                          !atomic_load_explicit(&owner->is_stuck, memory_order_relaxed))))
         return 0;
@@ -283,21 +283,6 @@ static inline struct wait wait_of(int fd, unsigned direction, uint64_t deadline_
                          deadline_ns};
 }
 
-int gs_descriptor_wait_unwatched(const struct opened *file, unsigned direction,
-                                 uint64_t deadline_ns)
-{
-    struct descriptor *descriptor = file->descriptor;
-    const struct wait wait = wait_of(file->fd, direction, deadline_ns);
-    struct gs_thread *self = thread_current();
-    spin_lock(&descriptor->lock);
-    int err = opened_is_closed(file) ? -EBADF : wait_prepare(self, &wait);
-    if (UNLIKELY(err)) {
-        spin_unlock(&descriptor->lock);
-        return err;
-    }
-    return wait_in_queue(self, descriptor_queue(descriptor, direction), &descriptor->lock, &wait);
-}
-
 /* Whether another thread has left something since the bit was checked. The calling thread is
  * queued. */
 static bool was_set_ready(struct descriptor *descriptor, unsigned direction)
@@ -318,9 +303,7 @@ static int check_again(struct descriptor *descriptor, struct gs_thread *self, un
     return err ? err : 1;
 }
 
-/* gs_descriptor_wait in every case. */
-static __attribute__((noinline)) int wait_in_any_case(const struct opened *file, unsigned direction,
-                                                      uint64_t deadline_ns)
+int gs_descriptor_wait(const struct opened *file, unsigned direction, uint64_t deadline_ns)
 {
     struct descriptor *descriptor = file->descriptor;
     const struct wait wait = wait_of(file->fd, direction, deadline_ns);
@@ -346,28 +329,6 @@ static __attribute__((noinline)) int wait_in_any_case(const struct opened *file,
     waiters_remove(queue, &self->waiter);
     spin_unlock(&descriptor->lock);
     return outcome;
-}
-
-/* The usual case calls nothing but the switch: there is one worker, its loop watches the descriptor
- * already, and the thread is in the worker's deadlines early enough. */
-int gs_descriptor_wait(const struct opened *file, unsigned direction, uint64_t deadline_ns)
-{
-    if (!worker_is_in_register() || UNLIKELY(gs_runtime.is_multi))
-        return wait_in_any_case(file, direction, deadline_ns);
-    struct worker *worker = worker_from_register();
-    struct gs_thread *self = worker->current;
-    struct descriptor *descriptor = file->descriptor;
-    if (UNLIKELY(opened_is_closed(file)) ||
-        UNLIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) !=
-                 descriptor_number_of(worker)) ||
-        UNLIKELY(descriptor_may_be_ready(descriptor, direction)) ||
-        UNLIKELY(thread_must_cancel(self)) || UNLIKELY(deadline_ns < self->deadline_ns))
-        return wait_in_any_case(file, direction, deadline_ns);
-    CHECKED_WATCHED(descriptor, file->fd);
-    const struct wait wait = wait_of(file->fd, direction, deadline_ns);
-    waiters_append(descriptor_queue(descriptor, direction), &self->waiter);
-    wait_begin_as(CLAIM_WAITING, worker, self, &wait);
-    return dispatch_waiting(worker, self);
 }
 
 /* ---- Closing a descriptor (descriptor_close.c) ---- */

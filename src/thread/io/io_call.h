@@ -6,9 +6,11 @@
 
 #include <sys/socket.h>
 
-/* The first and the longest pause before a Unix socket with a full queue is tried again. */
+struct open_how;
+struct stat;
+
+/* The first pause before another try of a call, where no event tells when it is possible. */
 #define RETRY_FIRST GS_MILLISECOND
-#define RETRY_MAX (64 * GS_MILLISECOND)
 
 static inline uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 {
@@ -17,14 +19,19 @@ static inline uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 
 /* An I/O call and its arguments. */
 struct io_call {
-    ssize_t (*try)(const struct io_call *call); /* does not wait */
+    ssize_t (*try)(const struct io_call *call); /* does not wait, unless the pool makes it */
     struct opened file;
     int flags, count;
     unsigned direction;
-    void *bytes; /* or struct msghdr, struct iovec, struct sockaddr, offset */
-    size_t n;
-    socklen_t *length;
-    const struct opened *other;
+    void *bytes; /* or struct msghdr, struct iovec, struct sockaddr, offset, path */
+    size_t n;    /* bytes */
+    union {
+        socklen_t *length;          /* of the address that is accepted */
+        off_t offset;               /* of a transfer; -1: that of the file */
+        const struct opened *other; /* the file that is sent */
+        const struct open_how *how;
+        struct stat *stat;
+    };
 };
 
 /* Whether there may be more to read or write after the call has returned n. */
@@ -37,11 +44,22 @@ static inline bool call_may_leave_more(const struct io_call *call, struct descri
            atomic_load_explicit(&descriptor->kind, memory_order_relaxed) != KIND_TCP;
 }
 
+/* `try` of a transfer of several parts. Returns -EOPNOTSUPP if the kernel cannot tell whether it
+ * would wait. */
+ssize_t gs_try_parts(const struct io_call *call);
+
 /* Try the call, and wait until it is possible. */
 ssize_t gs_io_run(const struct io_call *call, uint64_t deadline_ns);
 
+/* Poll the descriptor. */
+bool gs_io_is_ready(int fd, unsigned direction);
+
 /* gs_wait_readable and gs_wait_writable of an open file. */
 int gs_opened_wait(const struct opened *file, unsigned direction, uint64_t deadline_ns);
+
+/* Pause before the next try. The pause after that is twice as long, but at most 64 ms. Returns 0,
+ * -ETIMEDOUT, -ECANCELED or -ENOMEM. */
+int gs_pause_before_retry(uint64_t *pause_ns, uint64_t deadline_ns);
 
 /* The calls of io.h on an open file, for those that make several calls of it: they fail with -EBADF
  * once its number was closed. */

@@ -2,6 +2,7 @@
  * of them. */
 #include "thread/io/poll.h"
 #include "thread/io/descriptors.h"
+#include "thread/schedule/dispatch.h"
 #include "thread/schedule/off_stack.h"
 #include "thread/schedule/turn.h"
 
@@ -64,35 +65,38 @@ void gs_poll_notify(struct worker *worker, void *argument)
         thread_make_ready_from(worker, notification->thread);
 }
 
-/* Returns 0 after a notification, or -errno. */
-static int wait_for_one(struct notification *notification, const struct wait *wait)
+int gs_notification_wait(struct notification *notification, const struct wait *wait,
+                         void (*unlock)(void *), void *argument)
 {
     spin_lock(&notification->lock);
     if (notification->is_pending) {
-        spin_unlock(&notification->lock);
+        unlock(argument);
         return 0;
     }
     notification->is_waited_for = true;
-    int err = gs_thread_wait(notification->thread, &notification->lock, wait);
+    int err = gs_thread_wait_then(notification->thread, unlock, argument, wait);
     spin_lock(&notification->lock);
     notification->is_waited_for = false;
     spin_unlock(&notification->lock);
     return err;
 }
 
-static struct gs_wait_queue *queue_of(struct descriptor *descriptor, int direction)
+/* Returns 0 after a notification, or -errno. */
+static int wait_for_one(struct notification *notification, const struct wait *wait)
 {
-    return direction ? &descriptor->writers : &descriptor->readers;
+    return gs_notification_wait(notification, wait, gs_spin_unlock_callback, &notification->lock);
 }
+
+static const unsigned directions[] = {GS_READ, GS_WRITE};
 
 static void queue_waiters(struct poll_waiters *waiters, unsigned i, struct descriptor *descriptor)
 {
     struct gs_waiter *waiter = waiters->each[i].directions;
-    for (int direction = 0; direction < 2; direction++) {
-        if (!(waiters->polls[i].events & (direction ? GS_WRITE : GS_READ)))
+    for (int k = 0; k < 2; k++) {
+        if (!(waiters->polls[i].events & directions[k]))
             continue;
-        waiter[direction] = (struct gs_waiter){.item = &waiters->notification};
-        waiters_append(queue_of(descriptor, direction), &waiter[direction]);
+        waiter[k] = (struct gs_waiter){.item = &waiters->notification};
+        waiters_append(descriptor_queue(descriptor, directions[k]), &waiter[k]);
     }
 }
 
@@ -123,9 +127,9 @@ static void dequeue(struct poll_waiters *waiters, unsigned i)
     if (!descriptor)
         return;
     spin_lock(&descriptor->lock);
-    for (int direction = 0; direction < 2; direction++)
-        if (waiter_is_queued(&waiter[direction]))
-            waiters_remove(queue_of(descriptor, direction), &waiter[direction]);
+    for (int k = 0; k < 2; k++)
+        if (waiter_is_queued(&waiter[k]))
+            waiters_remove(descriptor_queue(descriptor, directions[k]), &waiter[k]);
     spin_unlock(&descriptor->lock);
 }
 
@@ -269,16 +273,6 @@ static int poll_until(struct gs_poll *polls, unsigned count, uint64_t deadline_n
     if (waiters.each != few)
         free(waiters.each);
     return ready;
-}
-
-int gs_opened_poll(const struct opened *file, unsigned direction, uint64_t deadline_ns)
-{
-    struct gs_poll poll = {.fd = file->fd, .events = (uint8_t)direction};
-    struct poll_waiter waiter = {.closes = file->closes};
-    struct poll_waiters waiters = {
-        .polls = &poll, .each = &waiter, .count = 1, .notification.thread = thread_current()};
-    int ready = gs_poll_now(&poll, file->closes);
-    return ready || !deadline_ns ? ready : wait_for_any(&waiters, deadline_ns, NULL);
 }
 
 int gs_poll(struct gs_poll *polls, unsigned count, uint64_t deadline_ns)

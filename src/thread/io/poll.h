@@ -19,6 +19,11 @@ struct notification {
  * queued. If this returns true, the caller makes the thread ready. */
 bool gs_notification_claim(struct notification *notification);
 
+/* Wait for a notification. unlock(argument) is called when the stack has been left: it unlocks the
+ * notification, and what else the caller has locked. Returns 0 or -errno. */
+int gs_notification_wait(struct notification *notification, const struct wait *wait,
+                         void (*unlock)(void *), void *argument);
+
 /* Of each descriptor; all zero at first. */
 struct poll_waiter {
     struct gs_waiter directions[2];
@@ -35,10 +40,6 @@ struct poll_waiters {
 /* Poll a descriptor. One that gs_close has closed since is ready for all. Returns 1, 0 or
  * -errno. */
 int gs_poll_now(struct gs_poll *poll, unsigned closes);
-
-/* gs_poll for one open file. Returns 1, 0 or -errno. */
-struct opened;
-int gs_opened_poll(const struct opened *file, unsigned direction, uint64_t deadline_ns);
 
 /* Watch all descriptors, and queue waiters that notify: at once, if one was closed. Returns 0 or
  * -errno; then none is queued. */

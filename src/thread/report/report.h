@@ -1,5 +1,5 @@
-/* Reports about threads, which are written to one file descriptor: deadlocks, stack overflows,
- * dumps, and pthread mutexes that are held across a wait. */
+/* Reports about threads, which are written to one file descriptor: deadlocks, stack overflows and
+ * dumps. */
 #ifndef GS_THREAD_REPORT_H
 #define GS_THREAD_REPORT_H
 
@@ -16,9 +16,17 @@ void gs_reports_stop(void);
 /* The file descriptor for reports. -1: reports are disabled. */
 int gs_report_fd(void);
 __attribute__((format(printf, 2, 3))) void gs_report_printf(int fd, const char *format, ...);
+#define SYMBOL_TEXT_SIZE 320
+void gs_symbol_describe(const struct symbol *symbol, char *ret_text, size_t size);
 void gs_report_symbol(int fd, const struct symbol *symbol);
 void gs_report_call(int fd, const void *pc);
 void gs_report_backtrace(int fd, const struct backtrace *backtrace);
+
+/* ---- What a thread waits at (dump_object.c) ---- */
+
+/* Describe it, after a space: the number of a descriptor with the address of its peer, the number
+ * of a signal, or an address. Empty: nothing is known. */
+void gs_dump_object(const struct wait_kind *kind, const void *object, char *ret_text, size_t size);
 
 /* ---- Deadlock of all threads (deadlock.c) ---- */
 
@@ -44,13 +52,5 @@ void gs_overflow_stop(void);
 /* Report that the calling thread has overwritten its canary, and raise SIGSEGV. */
 void gs_report_overflow(struct gs_thread *thread);
 void gs_report_overflow_of_waiting(struct gs_thread *thread); /* on the worker's own stack */
-
-/* ---- Pthread mutexes that are held across a wait (held_locks.c) ---- */
-
-/* Look up the library gossamer_check, which tracks them. */
-void gs_held_locks_start(void);
-
-/* Report those that the thread holds. It is about to leave its stack. */
-void gs_held_locks_report(const struct gs_thread *thread);
 
 #endif
