@@ -49,11 +49,25 @@ static void unwind(void *walk)
 
 /* ---- By frame pointers, which only go up on a stack ---- */
 
+/* The thread may end meanwhile, and another one get its control block. Returns false if the bounds
+ * are not those of one stack. */
+NOT_FOR_TSAN static bool find_bounds(const struct gs_thread *thread, uintptr_t *ret_low,
+                                     uintptr_t *ret_high)
+{
+    char *const volatile *top = &thread->stack_top;
+    const char *high = *top;
+    *ret_low = (uintptr_t)gs_stack_bottom(thread);
+    *ret_high = (uintptr_t)high - 16;
+    gs_chaos(CHAOS_STEAL);
+    return high && *ret_low && *top == high;
+}
+
 NOT_FOR_ASAN NOT_FOR_TSAN static void follow_thread(struct walk *walk, uintptr_t frame)
 {
-    uintptr_t low = (uintptr_t)gs_stack_bottom(walk->thread),
-              high = (uintptr_t)walk->thread->stack_top - 16;
+    uintptr_t low, high;
     add_call(walk->backtrace, walk->from - !walk->is_exact);
+    if (!find_bounds(walk->thread, &low, &high))
+        return;
     while (frame >= low && frame <= high && frame % 8 == 0) {
         const uintptr_t *words = gs_stack_readable(walk->thread, frame);
         gs_chaos(CHAOS_STEAL);

@@ -1,6 +1,7 @@
 /* Reports, forks and errors while threads are evicted from the stacks that they share. */
 #include "tests/thread/schedule/forking.h"
 #include "tests/thread/stack/shared.h"
+#include "thread/report/backtrace.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -90,6 +91,29 @@ TEST(deadlock_report_shows_the_calls_of_a_thread_that_is_evicted)
     CHECK_EQ(in_child(deadlock), 0);
     CHECK_REPORTED(
         "\"shared\".*\n(.*\n)?.*wait_for_ever \\((.|\n)*\"shared\".*\n(.*\n)?.*wait_for_ever \\(");
+}
+
+/* Its control block is given back when the report has read where it waits. */
+static struct gs_thread ended;
+
+const void *__real_gs_stack_readable(const struct gs_thread *thread, uintptr_t address);
+const void *__wrap_gs_stack_readable(const struct gs_thread *thread, uintptr_t address);
+
+const void *__wrap_gs_stack_readable(const struct gs_thread *thread, uintptr_t address)
+{
+#ifdef __x86_64__
+    static const struct context former = {.rbp = 8, .return_address = 1000};
+#else
+    static const struct context former = {.x29 = 8, .x30 = 1000};
+#endif
+    return thread == &ended && !address ? &former : __real_gs_stack_readable(thread, address);
+}
+
+TEST(calls_of_a_thread_that_ends_while_it_is_reported_are_not_followed_to_anywhere)
+{
+    struct backtrace backtrace;
+    gs_backtrace_of_waiting(&ended, false, &backtrace);
+    CHECK_EQ(backtrace.count, 1);
 }
 
 /* ---- Fork, and no memory ---- */
