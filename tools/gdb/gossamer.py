@@ -28,6 +28,7 @@ LINE = 64  # the size of control blocks, as in src/thread/stack/stack_class.h
 CALLS_MAX = 64
 
 WAITING, LEAVING = 1, 3  # enum claim
+FINISHED = 0  # enum cancel_state
 AT_OBJECT = 0  # enum waits_at
 
 SAMPLES_MAX = 4  # how many threads of a group are named
@@ -133,7 +134,8 @@ class Process:
         size = ((self.thread_type.sizeof + LINE - 1) // LINE | 1) * LINE
         for i in range(int(slots["used"])):
             value = self._thread_at(int(slots["blocks"]) + i * size)
-            if value["is_live"] and not value["is_done"]:
+            # If a cancellation was sent to a thread that has ended, it is done when that arrives.
+            if value["is_live"] and not value["is_done"] and int(value["cancel"]) != FINISHED:
                 yield Thread(self, value)
 
     def _thread_at(self, address: int) -> gdb.Value:

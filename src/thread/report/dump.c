@@ -187,7 +187,8 @@ NOT_FOR_TSAN static void add_thread(const struct dump *dump, struct gs_thread *t
 {
     struct worker *runner = runner_of(thread);
     struct dumped dumped = {.thread = thread};
-    if (!thread->is_live || thread->is_done)
+    /* If a cancellation was sent to a thread that has ended, it is done when that has arrived. */
+    if (!thread->is_live || thread->is_done || atomic_load(&thread->cancel) == CANCEL_FINISHED)
         return;
     copy_name(dumped.name, thread_name(thread));
     if (runner) {

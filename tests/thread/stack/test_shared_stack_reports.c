@@ -67,6 +67,50 @@ TEST(dump_shows_the_calls_of_threads_that_are_evicted)
     }
 }
 
+static atomic_bool is_canceled;
+
+static void *cancel(void *thread)
+{
+    gs_thread_cancel(thread);
+    atomic_store(&is_canceled, true);
+    return NULL;
+}
+
+/* One is woken, canceled by another worker, and ends; the next one takes its stack. Its worker has
+ * not heard of the cancellation yet. */
+static void *dump_canceled(void *unused)
+{
+    const struct gs_thread_attributes named = {
+        .name = "ended", .worker = 1, .stack_is_shared = true};
+    const struct gs_thread_attributes on_first = {.worker = 1, .stack_is_shared = true};
+    const struct gs_thread_attributes on_second = {.worker = 2};
+    struct gs_thread *canceled = spawn_as(&named, park, NULL);
+    gs_thread_yield();
+    gs_thread_unpark(canceled);
+    struct gs_thread *other = spawn_as(&on_second, cancel, canceled);
+    while (!atomic_load(&is_canceled))
+        usleep(100);
+    struct gs_thread *next = spawn_as(&on_first, park_deep, NULL);
+    gs_thread_yield();
+    gs_threads_dump(report_out);
+    gs_thread_unpark(next);
+    join(next);
+    join(canceled);
+    join(other);
+    return unused;
+}
+
+static void run_canceled(void)
+{
+    run_sharing(2, 1, dump_canceled);
+}
+
+TEST(dump_leaves_out_a_thread_that_has_ended_before_its_cancellation_arrives)
+{
+    CHECK_EQ(in_child(run_canceled), 0);
+    CHECK(!is_reported("\"ended\""));
+}
+
 static void *wait_for_ever(void *unused)
 {
     MUST_EQ(gs_semaphore_wait(&semaphore, GS_NEVER), 0);
