@@ -231,7 +231,7 @@ def test_a_project_chooses_what_is_built(
 ) -> None:
     chosen = {"gossamer_static", "gossamer_shared", "gossamer", "example_many"}
     text = ADD.format(settings=settings)
-    for name in sorted(chosen | {"test_base_list", "baseline", "gossamer_check"}):
+    for name in sorted(chosen | {"test_base_list", "baseline"}):
         word = "NOT TARGET" if name in targets else "TARGET"
         text += f"if({word} {name})\n    message(FATAL_ERROR {name})\nendif()\n"
     project = write_project(tmp_path / "project", text, "gossamer::gossamer")

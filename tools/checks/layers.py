@@ -71,8 +71,7 @@ FOLDERS = {
         "sync": {"schedule", "io"},
         "io": {"schedule", "report"},
         "net": {"io"},
-        "report": {"stack", "schedule", "sync", "io", "preload"},
-        "preload": set(),
+        "report": {"stack", "schedule", "sync", "io"},
     },
     "serve": {
         "accept": {"connection", "log", "operations"},

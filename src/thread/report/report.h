@@ -1,5 +1,5 @@
-/* Reports about threads, which are written to one file descriptor: deadlocks, stack overflows,
- * dumps, and pthread mutexes that are held across a wait. */
+/* Reports about threads, which are written to one file descriptor: deadlocks, stack overflows and
+ * dumps. */
 #ifndef GS_THREAD_REPORT_H
 #define GS_THREAD_REPORT_H
 
@@ -44,13 +44,5 @@ void gs_overflow_stop(void);
 /* Report that the calling thread has overwritten its canary, and raise SIGSEGV. */
 void gs_report_overflow(struct gs_thread *thread);
 void gs_report_overflow_of_waiting(struct gs_thread *thread); /* on the worker's own stack */
-
-/* ---- Pthread mutexes that are held across a wait (held_locks.c) ---- */
-
-/* Look up the library gossamer_check, which tracks them. */
-void gs_held_locks_start(void);
-
-/* Report those that the thread holds. It is about to leave its stack. */
-void gs_held_locks_report(const struct gs_thread *thread);
 
 #endif

@@ -164,7 +164,6 @@ int gs_threads_run(const struct gs_threads_options *options, gs_thread_fn *fn, v
     int err = is_valid ? gs_stacks_init() : -EINVAL;
     if (!err)
         err = make_workers();
-    gs_held_locks_start();
     if (!err)
         err = gs_reports_start();
     if (!err) {

@@ -156,10 +156,10 @@ static void push_front(struct worker *worker, struct gs_thread *thread)
 
 /* If threads have done nothing but yield, they may wait for one that is ready, but stands behind a
  * thread that occupies another worker, or whose kernel thread the kernel has stopped. */
-static struct runnable *take_for_tick(struct worker *worker, int switches)
+static struct runnable *take_for_tick(struct worker *worker)
 {
     struct runnable *item = NULL;
-    if (UNLIKELY(worker->yields >= switches / 2)) /* most count as two switches */
+    if (UNLIKELY(worker->yields >= TICK / 2)) /* most count as two switches */
         item = gs_worker_steal(worker);
     worker->yields = 0;
     if (!item && atomic_load_explicit(&worker->shared.count, memory_order_relaxed))
@@ -171,17 +171,14 @@ bool gs_worker_tick(struct worker *worker)
 {
     if (UNLIKELY(worker->has_thread_tls_base) || CHECKED_RUNS_PROTECTED(worker))
         return true;
-    unsigned switches = UNLIKELY(gs_runtime.ticks_at_each_switch) ? 1 : TICK;
-    if (switches == 1 && worker->current)
-        gs_held_locks_report(worker->current);
     if (UNLIKELY(gs_guard_mode == GUARD_CANARY) && worker->current &&
         !gs_stacks_is_intact(worker->current))
         gs_report_overflow(worker->current);
-    count_add(&worker->switches, switches);
-    worker->countdown = (int)switches - 1;
+    count_add(&worker->switches, TICK);
+    worker->countdown = TICK - 1;
     take_inbox(worker);
     promote_lower_levels(worker);
-    struct runnable *item = take_for_tick(worker, (int)switches);
+    struct runnable *item = take_for_tick(worker);
     if (item)
         push_front(worker, thread_of(item));
     worker->is_poll_due = gs_clock_now() - worker->polled_ns >= POLL_NS;

@@ -205,7 +205,6 @@ struct runtime {
     bool uses_gsbase; /* the GS base of x86-64 points to the worker (FSGSBASE) */
     bool is_multi;    /* there are several workers, so locks are needed */
     atomic_bool is_deadlocked;
-    bool ticks_at_each_switch;
     atomic_uint worker_count;          /* including extra workers */
     atomic_uint enabled_extra_workers; /* those that may take threads from others now */
     struct worker **workers;           /* with room for the extra workers */
