@@ -28,7 +28,7 @@
  * created here have it. No call blocks its worker:
  *
  *     sockets                    receives and sends are made non-blocking one by one; gs_accept,
- *                                gs_connect, gs_sendfile and gs_splice are (P) in blocking mode
+ *                                gs_connect and gs_sendfile are (P) in blocking mode
  *     pipes, FIFOs, eventfds     calls are non-blocking one by one if the kernel can (RWF_NOWAIT),
  *                                else (P)
  *     terminals and other        (P), or as pipes if the kernel can; a full terminal takes a part
@@ -41,8 +41,8 @@
  *         process was faster or there is too little room. If O_NONBLOCK is set, the worker makes
  *         the call. Otherwise a kernel thread of the pool does; it is interrupted after 10 ms, and
  *         the thread waits again. With the deadline 0 the worker makes the call, and is interrupted
- *         after 1 ms. A busy listener should be non-blocking. A socket that gs_accept, gs_sendfile
- *         or gs_splice has found non-blocking must stay so.
+ *         after 1 ms. A busy listener should be non-blocking. A socket that gs_accept or
+ *         gs_sendfile has found non-blocking must stay so.
  *     (F) See the next paragraph.
  *
  * Reads of regular files first try the page cache; all else is done by io_uring, if the kernel
@@ -186,11 +186,11 @@ GS_API GS_MUST_CHECK ssize_t gs_readv(int fd, const struct iovec *iov, int count
 GS_API GS_MUST_CHECK ssize_t gs_writev(int fd, const struct iovec *iov, int count,
                                        uint64_t deadline_ns);
 
-/* ---- Sending files, and splicing ----
- * Both raise SIGPIPE, as the system calls do, unless the program ignores it. Each returns the
- * number of bytes (0 at the end of the input), -ETIMEDOUT, -ECANCELED, -ENOMEM, -EBADF (not a
- * descriptor, or gs_close was called meanwhile), -EAGAIN (a kernel thread of the pool cannot be
- * created), or an error of sendfile(2) or splice(2).
+/* ---- Sending files ----
+ * SIGPIPE is raised, as by the system call, unless the program ignores it. Returns the number of
+ * bytes (0 at the end of the input), -ETIMEDOUT, -ECANCELED, -ENOMEM, -EBADF (not a descriptor, or
+ * gs_close was called meanwhile), -EAGAIN (a kernel thread of the pool cannot be created), or an
+ * error of sendfile(2).
  *
  *     off_t offset = 0;
  *     while ((n = gs_sendfile(fd, file, &offset, size - (size_t)offset, deadline_ns)) > 0)
@@ -204,10 +204,6 @@ GS_API GS_MUST_CHECK ssize_t gs_writev(int fd, const struct iovec *iov, int coun
  * for a second; a page that is evicted in that time blocks the worker until it was read again. */
 GS_API GS_MUST_CHECK ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n,
                                          uint64_t deadline_ns);
-
-/* Between two descriptors, one of them a pipe, at their file offsets. */
-GS_API GS_MUST_CHECK ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags,
-                                       uint64_t deadline_ns);
 
 /* ---- Closing descriptors ----
  * Both may also be called by any kernel thread while no user threads run, for instance on what

@@ -69,9 +69,6 @@ GS_API ssize_t gs_sys_pwritev2(int fd, const struct iovec *iov, int count, off_t
 /* Advances *offset by the number of bytes sent. */
 GS_API ssize_t gs_sys_sendfile(int out_fd, int in_fd, off_t *offset, size_t n);
 
-/* Between two descriptors, one of them a pipe, at their file offsets. */
-GS_API ssize_t gs_sys_splice(int in_fd, int out_fd, size_t n, unsigned flags);
-
 GS_API int gs_sys_fsync(int fd);
 
 /* ---- System calls for sockets ---- */

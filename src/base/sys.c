@@ -332,11 +332,6 @@ ssize_t gs_sys_readv(int fd, const struct iovec *iov, int count)
     return CALL(SYS_readv, fd, iov, count);
 }
 
-ssize_t gs_sys_splice(int in_fd, int out_fd, size_t n, unsigned flags)
-{
-    return CALL(SYS_splice, in_fd, NULL, out_fd, NULL, n, flags);
-}
-
 int gs_sys_poll(struct pollfd *polls, unsigned count, uint64_t timeout_ns)
 {
     struct __kernel_timespec timeout = {

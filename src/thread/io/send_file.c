@@ -1,16 +1,12 @@
-/* Sending files, and splicing: calls with two descriptors. */
+/* Sending files: a call with two descriptors. */
 #include "thread/io/blocking.h"
 #include "thread/io/blocking_mode.h"
 #include "thread/io/files.h"
-#include "thread/io/poll.h"
 #include "thread/schedule/off_stack.h"
-#include "thread/schedule/turn.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 /* Bytes of one sendfile call, so that other threads get their turn. */
@@ -175,102 +171,4 @@ ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n, uint64_t dea
         return descriptor_error(in_fd);
     in.has_waited = true; /* perhaps, when it is used */
     return offset ? send_file(&call, deadline_ns) : send_at_file_offset(&call, deadline_ns);
-}
-
-/* ---- Splicing ---- */
-
-/* Both ends are ready, and nothing was waited for. */
-#define BOTH_READY 1
-
-struct splicing {
-    struct opened in, out;
-    size_t n;
-    unsigned flags;
-};
-
-static ssize_t try_splice(const struct splicing *splicing)
-{
-    ssize_t n = -EBADF;
-    if (!gs_opened_enter(&splicing->in))
-        return n;
-    if (gs_opened_enter(&splicing->out)) {
-        n = gs_sys_splice(splicing->in.fd, splicing->out.fd, splicing->n,
-                          splicing->flags | SPLICE_F_NONBLOCK);
-        gs_opened_leave(&splicing->out);
-    }
-    gs_opened_leave(&splicing->in);
-    return n;
-}
-
-/* -EAGAIN is that of the pool. */
-static ssize_t splice_in_pool(const void *splicing)
-{
-    ssize_t n = try_splice(splicing);
-    return n == -EAGAIN ? -EINTR : n;
-}
-
-/* A pipe, which SPLICE_F_NONBLOCK concerns, does not. */
-static bool may_block(const struct opened *file)
-{
-    struct stat status;
-    return gs_opened_is_in_blocking_mode(file) && !gs_sys_fstat(file->fd, &status) &&
-           !S_ISFIFO(status.st_mode) && !S_ISREG(status.st_mode);
-}
-
-/* Wait for the end that would block. Either may be: check the input first. If both are ready,
- * either has become so since, or the output has too little room. */
-static int wait_for_either(const struct splicing *splicing, bool was_ready, uint64_t deadline_ns)
-{
-    int ready = gs_opened_poll(&splicing->in, GS_READ, 0);
-    if (!ready)
-        return gs_opened_wait(&splicing->in, GS_READ, deadline_ns);
-    if (ready > 0)
-        ready = gs_opened_poll(&splicing->out, GS_WRITE, 0);
-    if (!ready)
-        return gs_opened_wait(&splicing->out, GS_WRITE, deadline_ns);
-    if (ready < 0)
-        return ready;
-    return was_ready ? gs_pause_before_retry(deadline_ns) : BOTH_READY;
-}
-
-static int wait_for_both(const struct splicing *splicing, uint64_t deadline_ns)
-{
-    int ready = gs_opened_poll(&splicing->in, GS_READ, deadline_ns);
-    if (ready > 0)
-        ready = gs_opened_poll(&splicing->out, GS_WRITE, deadline_ns);
-    return ready > 0 ? 0 : ready ? ready : -ETIMEDOUT;
-}
-
-static ssize_t splice_blocking(const struct splicing *splicing, uint64_t deadline_ns)
-{
-    ssize_t n;
-    int err;
-    do {
-        n = wait_for_both(splicing, deadline_ns);
-        if (!n)
-            n = gs_run_interrupted(splice_in_pool, splicing, sizeof *splicing, deadline_ns);
-        err = n == -EINTR ? gs_pause_before_retry(deadline_ns) : 0;
-    } while (n == -EINTR && !err);
-    return err ? err : n;
-}
-
-ssize_t gs_splice(int in_fd, int out_fd, size_t n, unsigned flags, uint64_t deadline_ns)
-{
-    CHECKED_WAIT(deadline_ns);
-    struct splicing splicing = {opened(in_fd), opened(out_fd), n, flags};
-    if (!splicing.in.descriptor || !splicing.out.descriptor)
-        return descriptor_error(splicing.in.descriptor ? out_fd : in_fd);
-    if (may_block(&splicing.in) || may_block(&splicing.out))
-        return splice_blocking(&splicing, deadline_ns);
-    int waited = 0;
-    do {
-        ssize_t done = try_splice(&splicing);
-        if (done != -EAGAIN && done != -EINTR) {
-            turn_spend(done, deadline_ns);
-            return done;
-        }
-        splicing.in.has_waited = splicing.out.has_waited = true;
-        waited = wait_for_either(&splicing, waited == BOTH_READY, deadline_ns);
-    } while (waited >= 0);
-    return waited;
 }

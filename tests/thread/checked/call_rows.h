@@ -45,8 +45,6 @@ static const struct row {
     {"gs_sendfile of an uncached file", call_sendfile_uncached, HEAP, refuse, nothing, 1},
     {"gs_sendfile", call_sendfile, NONE, NULL, make_room, 1},
     {"gs_sendfile in blocking mode", call_sendfile_blocking, HEAP, NULL, nothing, 1},
-    {"gs_splice", call_splice, NONE, NULL, feed, 1},
-    {"gs_splice in blocking mode", call_splice_blocking, HEAP, NULL, feed_plain, 1},
     {"gs_open", call_open, HEAP, NULL, open_fifo, 0},
     {"gs_pread", call_pread, HEAP, refuse, nothing, 1},
     {"gs_pwrite", call_pwrite, HEAP, refuse, nothing, 1},
@@ -119,8 +117,6 @@ static void empty_and_fill(void)
     for (int i = 0; i < 4; i++)
         while (gs_sys_recv(drained[i], bytes, sizeof bytes, MSG_DONTWAIT) > 0)
             ;
-    while (gs_sys_read(ends[0], bytes, sizeof bytes) > 0)
-        ;
     while (gs_sys_send(full[0], bytes, sizeof bytes, MSG_DONTWAIT) > 0)
         ;
     while (gs_sys_send(full[0], bytes, 1, MSG_DONTWAIT) > 0)
@@ -174,9 +170,9 @@ static void run_rows(void (*disturb)(void))
 
 static bool is_made_by_pool(long number)
 {
-    static const long numbers[] = {SYS_preadv2, SYS_pwritev2,   SYS_readv,   SYS_writev,
-                                   SYS_openat2, SYS_newfstatat, SYS_fsync,   SYS_connect,
-                                   SYS_accept4, SYS_splice,     SYS_sendfile};
+    static const long numbers[] = {SYS_preadv2,    SYS_pwritev2, SYS_readv,   SYS_writev,
+                                   SYS_openat2,    SYS_newfstatat, SYS_fsync, SYS_connect,
+                                   SYS_accept4,    SYS_sendfile};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (number == numbers[i])
             return !gs_thread_self();
@@ -220,7 +216,6 @@ static void open_all(void)
     snprintf(fifo, sizeof fifo, "/tmp/shared_calls.%d", getpid());
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, empty), 0);
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, full), 0);
-    MUST_EQ(pipe2(ends, O_NONBLOCK | O_CLOEXEC), 0);
     MUST_EQ(mkfifo(fifo, 0600), 0);
     FILE *stored = tmpfile();
     MUST(stored && fwrite("x", 1, 1, stored) == 1 && !fflush(stored));

@@ -191,11 +191,6 @@ static long send_file(void)
     return gs_sendfile(fds[0], fds[1], &offset, 1, SPAN);
 }
 
-static long splice_byte(void)
-{
-    return gs_splice(fds[0], fds[1], 1, 0, SPAN);
-}
-
 static long open_file(void)
 {
     const struct open_how how = {.flags = 0};
@@ -346,7 +341,6 @@ static const struct {
     {"gs_readv", read_parts},
     {"gs_writev", write_parts},
     {"gs_sendfile", send_file},
-    {"gs_splice", splice_byte},
     {"gs_open", open_file},
     {"gs_pread", read_at},
     {"gs_pwrite", write_at},

@@ -346,69 +346,24 @@ static void *send_file_after_theft(void *unused)
     return unused;
 }
 
-static void *splice_after_theft(void *unused)
-{
-    int ends[2];
-    MUST_EQ(pipe2(ends, O_CLOEXEC), 0);
-    steal_at = SYS_splice;
-    steal = drain;
-    open_tcp();
-    for (int i = 0; i < 2; i++) {
-        write_line();
-        atomic_store(&steals, 1);
-        MUST_EQ(gs_splice(fd, ends[1], 5, 0, i ? after(SHORT_NS) : 0), -ETIMEDOUT);
-        MUST_EQ(atomic_load(&steals), 0);
-        write_line();
-        MUST_EQ(gs_splice(fd, ends[1], 5, 0, GS_NEVER), 5);
-    }
-    gs_close(fd);
-    close(peer);
-    gs_close(ends[0]);
-    gs_close(ends[1]);
-    return unused;
-}
-
 /* A terminal whose other end is closed, and that is full, stays ready. */
 static void write_to_ready(bool is_blocking)
 {
-    int ends[2];
-    MUST_EQ(pipe2(ends, O_CLOEXEC), 0);
-    MUST_EQ(write(ends[1], text, 1000), 1000);
     open_slave();
     in_mode(fd, is_blocking);
     full_for = INT_MAX;
-    for (int i = 0; i < 2; i++) {
-        full_at = SYS_writev;
+    full_at = SYS_writev;
+    for (int i = 0; i < 2; i++)
         MUST_EQ(gs_write(fd, text, 1000, i ? after(SHORT_NS) : 0), -ETIMEDOUT);
-        full_at = SYS_splice;
-        MUST_EQ(gs_splice(ends[0], fd, 1000, 0, i ? after(SHORT_NS) : 0), -ETIMEDOUT);
-    }
     full_at = 0;
     gs_close(fd);
     close(peer);
-    gs_close(ends[0]);
-    gs_close(ends[1]);
 }
 
 static void *write_to_ready_terminal(void *unused)
 {
     write_to_ready(true);
     write_to_ready(false);
-    return unused;
-}
-
-/* Bytes arrive between the call and the poll that follows. */
-static void *splice_to_file(void *unused)
-{
-    int ends[2], file = memfd_create("file", MFD_CLOEXEC);
-    MUST_EQ(pipe2(ends, O_CLOEXEC), 0);
-    MUST_EQ(write(ends[1], "bytes", 5), 5);
-    full_at = SYS_splice;
-    full_for = 1;
-    MUST_EQ(gs_splice(ends[0], file, 5, 0, GS_NEVER), 5);
-    gs_close(file);
-    gs_close(ends[0]);
-    gs_close(ends[1]);
     return unused;
 }
 
@@ -453,8 +408,8 @@ static void run_row(void)
 TEST(no_call_on_a_file_in_blocking_mode_blocks_its_worker)
 {
     gs_thread_fn *const rows[] = {
-        read_all_sources,   write_to_full_terminal, accept_after_theft,      send_file_after_theft,
-        splice_after_theft, splice_to_file,         write_to_ready_terminal, connect_to_crowded};
+        read_all_sources,      write_to_full_terminal,  accept_after_theft,
+        send_file_after_theft, write_to_ready_terminal, connect_to_crowded};
     if (IS_EMULATED)
         SKIP("an emulator is too slow for calls that a timer interrupts");
     CHECK(mkdtemp(folder) != NULL);

@@ -28,12 +28,11 @@ enum kind {
     CONNECTING,
     DATAGRAM, /* to a receiver without room */
     TERMINAL,
-    BLOCKING_READABLE,
     BLOCKING_WRITABLE,
 };
 
 /* fds[0] is waited for; other[0] gets its number. */
-static int fds[2], other[2], sink[2], pipe_ends[2], file, pending[2];
+static int fds[2], other[2], file, pending[2];
 static struct sockaddr_un receiver;
 static socklen_t receiver_length;
 
@@ -133,16 +132,6 @@ static intptr_t by_select(int fd, uint64_t deadline_ns)
     return index ? index : -EBADF;
 }
 
-static intptr_t by_splice(int fd, uint64_t deadline_ns)
-{
-    return gs_splice(fd, sink[0], 16, 0, deadline_ns);
-}
-
-static intptr_t by_splice_to_pipe(int fd, uint64_t deadline_ns)
-{
-    return gs_splice(fd, pipe_ends[1], 16, 0, deadline_ns);
-}
-
 static intptr_t by_sendfile(int fd, uint64_t deadline_ns)
 {
     off_t offset = 0;
@@ -188,10 +177,8 @@ static const struct call {
     {"gs_wait_writable", WRITABLE, by_wait_writable},
     {"gs_poll", IDLE, by_poll},
     {"gs_select", IDLE, by_select},
-    {"gs_splice", READABLE_PIPE, by_splice},
     {"gs_sendfile", WRITABLE, by_sendfile},
     {"gs_read of a terminal", TERMINAL, by_read},
-    {"gs_splice in blocking mode", BLOCKING_READABLE, by_splice_to_pipe},
     {"gs_sendfile in blocking mode", BLOCKING_WRITABLE, by_sendfile},
     {"gs_reader_read_line", READABLE, by_read_line},
     {"gs_reader_read_line of a terminal", TERMINAL, by_read_line},
@@ -276,7 +263,7 @@ static void make_waiting(enum kind kind)
         MUST_EQ(pipe2(fds, O_CLOEXEC), 0);
     else if (kind == TERMINAL)
         MUST_EQ(openpty(&fds[1], &fds[0], NULL, NULL, NULL), 0);
-    else if (kind == BLOCKING_READABLE || kind == BLOCKING_WRITABLE)
+    else if (kind == BLOCKING_WRITABLE)
         MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     else
         make_pair(fds);
@@ -472,15 +459,13 @@ static void check_cell(void)
 
 static void *check_table(void *unused)
 {
-    make_pair(sink);
-    MUST_EQ(pipe2(pipe_ends, O_CLOEXEC), 0);
     file = memfd_create("file", MFD_CLOEXEC);
     MUST_EQ(write(file, "contents of a file", 18), 18);
     for (call = waiting_calls; call < waiting_calls + sizeof waiting_calls / sizeof *waiting_calls;
          call++)
         for (way = ways; way < ways + sizeof ways / sizeof *ways; way++)
             check_cell();
-    close(file), close(sink[0]), close(sink[1]), close(pipe_ends[0]), close(pipe_ends[1]);
+    close(file);
     return unused;
 }
 

@@ -87,17 +87,6 @@ static intptr_t by_accept(void)
     return fd;
 }
 
-static intptr_t by_splice(void)
-{
-    int ends[2];
-    MUST_EQ(pipe2(ends, O_CLOEXEC), 0);
-    MUST_EQ(write(ends[1], "old", 3), 3);
-    ssize_t n = gs_splice(ends[0], old, 3, 0, GS_NEVER);
-    gs_close(ends[0]);
-    gs_close(ends[1]);
-    return n;
-}
-
 static intptr_t read_event(void)
 {
     uint64_t count;
@@ -147,7 +136,6 @@ static const struct call {
     {"gs_open below it", DIRECTORY, below_directory, JOB_PATH, SYS_openat2},
     {"gs_stat below it", DIRECTORY, status_below_directory, JOB_PATH, SYS_newfstatat},
     {"gs_sendfile to it when ready", BLOCKING_SOCKET, to_socket, JOB_STREAM, SYS_sendfile},
-    {"gs_splice to it", BLOCKING_SOCKET, by_splice, JOB_STREAM, SYS_splice},
     {"gs_connect", UNCONNECTED, by_connect, JOB_STREAM, SYS_connect},
     {"gs_accept", LISTENER, by_accept, JOB_STREAM, SYS_accept4},
     {"gs_read when ready", EVENTS, read_event, JOB_STREAM, SYS_readv},

@@ -431,31 +431,6 @@ TEST(files_are_read_and_written)
     run_both(use_file);
 }
 
-static void *splice_pipes(void *unused)
-{
-    int in[2], out[2];
-    char bytes[4];
-    (void)unused;
-    MUST_EQ(gs_sys_pipe2(in, O_CLOEXEC), 0);
-    MUST_EQ(gs_sys_pipe2(out, O_CLOEXEC), 0);
-    MUST_EQ(gs_splice(in[0], out[1], 4, 0, after(GS_MILLISECOND)), -ETIMEDOUT);
-    struct gs_thread *writer = spawn(write_later, &in[1]);
-    MUST_EQ(gs_splice(in[0], out[1], 4, 0, GS_NEVER), 1);
-    MUST_EQ(gs_read(out[0], bytes, sizeof bytes, GS_NEVER), 1);
-    MUST_EQ(bytes[0], 'z');
-    join(writer);
-    for (int i = 0; i < 2; i++) {
-        gs_close(in[i]);
-        gs_close(out[i]);
-    }
-    return NULL;
-}
-
-TEST(splice_waits_for_bytes)
-{
-    run_both(splice_pipes);
-}
-
 static void *wait_for_child(void *unused)
 {
     int status = -1;

@@ -33,18 +33,6 @@ static ssize_t keep(void *bytes, const void *received, size_t n)
 }
 
 /* A pipe between takes what it has room for. */
-static ssize_t splice_from(const struct transfer *t)
-{
-    int fds[2];
-    MUST_EQ(pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
-    ssize_t n = gs_splice(t->end->fd, fds[1], t->n, 0, t->deadline_ns);
-    if (n > 0)
-        MUST_EQ(read(fds[0], t->bytes, (size_t)n), n);
-    gs_close(fds[0]);
-    gs_close(fds[1]);
-    return n;
-}
-
 static ssize_t send_from(const struct transfer *t)
 {
     int fds[2];
@@ -67,8 +55,6 @@ static ssize_t make_read(unsigned way, const struct transfer *t)
     int fd = t->end->fd;
     if (way == 0)
         return read_into_two(t);
-    if (way == 1 && t->end->kind < TERMINAL)
-        return splice_from(t);
     if (way == 1 && t->end->kind == REGULAR)
         return send_from(t);
     if (way == 2 && is_socket(t->end))
@@ -102,18 +88,6 @@ static ssize_t read_some(struct actor *actor, struct end *end, size_t n, uint64_
 
 /* ---- Writing ---- */
 
-static ssize_t splice_to(const struct transfer *t)
-{
-    int fds[2];
-    MUST_EQ(pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
-    ssize_t n = write(fds[1], t->bytes, t->n);
-    MUST(n > 0);
-    n = gs_splice(fds[0], t->end->fd, (size_t)n, 0, t->deadline_ns);
-    gs_close(fds[0]);
-    gs_close(fds[1]);
-    return n;
-}
-
 static ssize_t send_to(const struct transfer *t)
 {
     off_t offset = 0;
@@ -132,8 +106,6 @@ static ssize_t make_write(unsigned way, const struct transfer *t)
     const struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
     if (way == 0)
         return gs_writev(fd, parts, 2, t->deadline_ns);
-    if (way == 1 && t->end->kind < TERMINAL)
-        return splice_to(t);
     if (way == 2 && t->end->kind < TERMINAL)
         return send_to(t);
     if (way == 3 && is_socket(t->end))
