@@ -1,14 +1,12 @@
 #include "thread/io/blocking_mode.h"
 
 #include "thread/io/blocking.h"
-#include "thread/io/poll.h"
 #include "thread/schedule/off_stack.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
-#include <poll.h>
 #include <signal.h>
 
 /* How long a worker may be blocked by a call with the deadline 0, and a kernel thread of the pool
@@ -76,21 +74,18 @@ ssize_t gs_run_interrupted(gs_interrupted_fn *make, const void *argument, size_t
 
 /* ---- In the thread ---- */
 
-/* Poll the descriptor. */
-static bool is_ready(int fd, unsigned direction)
-{
-    struct pollfd poll = {.fd = fd, .events = direction == GS_READ ? POLLIN | POLLRDHUP : POLLOUT};
-    return gs_sys_poll(&poll, 1, 0) != 0;
-}
-
-/* gs_poll may let others run after it has looked: so this looks once more. */
+/* Wait until a poll says that the file is ready. The bit, which a wait may have cleared, must be set
+ * for other calls then. */
 static int wait_until_ready(const struct opened *file, unsigned direction, uint64_t deadline_ns)
 {
-    do {
-        int ready = gs_opened_poll(file, direction, deadline_ns);
-        if (ready <= 0)
-            return ready < 0 ? ready : -ETIMEDOUT;
-    } while (!opened_is_closed(file) && !is_ready(file->fd, direction));
+    while (!gs_io_is_ready(file->fd, direction)) {
+        int err = gs_descriptor_wait(file, direction, deadline_ns);
+        if (err)
+            return err;
+        if (opened_is_closed(file))
+            return -EBADF;
+    }
+    gs_descriptor_set_ready(file->descriptor, direction);
     return opened_is_closed(file) ? -EBADF : 0;
 }
 

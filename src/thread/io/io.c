@@ -3,7 +3,6 @@
 #include "thread/io/descriptors.h"
 #include "thread/io/files.h"
 #include "thread/io/io_call.h"
-#include "thread/io/poll.h"
 #include "thread/schedule/off_stack.h"
 #include "thread/schedule/turn.h"
 
@@ -60,8 +59,7 @@ ssize_t gs_io_run(const struct io_call *call, uint64_t deadline_ns)
     }
 }
 
-/* Poll the descriptor. */
-static bool is_ready(int fd, unsigned direction)
+bool gs_io_is_ready(int fd, unsigned direction)
 {
     struct pollfd poll = {.fd = fd, .events = direction == GS_READ ? POLLIN | POLLRDHUP : POLLOUT};
     return gs_sys_poll(&poll, 1, 0) != 0;
@@ -81,7 +79,7 @@ static int wait_until_ready(const struct opened *file, unsigned direction, uint6
             err = -EBADF;
         if (err || !polls || descriptor_may_be_ready(descriptor, direction))
             return err;
-        if (is_ready(file->fd, direction)) {
+        if (gs_io_is_ready(file->fd, direction)) {
             gs_descriptor_set_ready(descriptor, direction);
             return 0;
         }

@@ -40,6 +40,9 @@ static inline bool call_may_leave_more(const struct io_call *call, struct descri
 /* Try the call, and wait until it is possible. */
 ssize_t gs_io_run(const struct io_call *call, uint64_t deadline_ns);
 
+/* Poll the descriptor. */
+bool gs_io_is_ready(int fd, unsigned direction);
+
 /* gs_wait_readable and gs_wait_writable of an open file. */
 int gs_opened_wait(const struct opened *file, unsigned direction, uint64_t deadline_ns);
 

@@ -271,16 +271,6 @@ static int poll_until(struct gs_poll *polls, unsigned count, uint64_t deadline_n
     return ready;
 }
 
-int gs_opened_poll(const struct opened *file, unsigned direction, uint64_t deadline_ns)
-{
-    struct gs_poll poll = {.fd = file->fd, .events = (uint8_t)direction};
-    struct poll_waiter waiter = {.closes = file->closes};
-    struct poll_waiters waiters = {
-        .polls = &poll, .each = &waiter, .count = 1, .notification.thread = thread_current()};
-    int ready = gs_poll_now(&poll, file->closes);
-    return ready || !deadline_ns ? ready : wait_for_any(&waiters, deadline_ns, NULL);
-}
-
 int gs_poll(struct gs_poll *polls, unsigned count, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);

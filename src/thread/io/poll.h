@@ -36,10 +36,6 @@ struct poll_waiters {
  * -errno. */
 int gs_poll_now(struct gs_poll *poll, unsigned closes);
 
-/* gs_poll for one open file. Returns 1, 0 or -errno. */
-struct opened;
-int gs_opened_poll(const struct opened *file, unsigned direction, uint64_t deadline_ns);
-
 /* Watch all descriptors, and queue waiters that notify: at once, if one was closed. Returns 0 or
  * -errno; then none is queued. */
 int gs_poll_enqueue(struct poll_waiters *waiters);
