@@ -111,17 +111,11 @@ static ssize_t make_in_pool(const void *argument)
     return n == -EAGAIN ? -EINTR : n;
 }
 
-int gs_pause_before_retry(uint64_t deadline_ns)
-{
-    uint64_t until_ns = earlier(gs_clock_now() + RETRY_FIRST, deadline_ns);
-    int err = deadline_ns ? gs_thread_sleep(until_ns) : -ETIMEDOUT;
-    return err ? err : until_ns == deadline_ns ? -ETIMEDOUT : 0;
-}
-
 /* A call that was interrupted has waited long enough already. */
 ssize_t gs_run_when_ready(const struct io_call *call, gs_interrupted_fn *make, uint64_t deadline_ns)
 {
     const struct ready_call ready = {*call, make};
+    uint64_t pause_ns = RETRY_FIRST;
     for (;;) {
         int err = wait_until_ready(&call->file, call->direction, deadline_ns);
         if (err)
@@ -132,7 +126,7 @@ ssize_t gs_run_when_ready(const struct io_call *call, gs_interrupted_fn *make, u
         if ((n != -EINTR && n != -EAGAIN) || (may_block && n == -EAGAIN))
             return n;
         if (n == -EAGAIN)
-            err = gs_pause_before_retry(deadline_ns);
+            err = gs_pause_before_retry(&pause_ns, deadline_ns);
         else if (gs_clock_now() >= deadline_ns)
             err = -ETIMEDOUT;
         if (err)

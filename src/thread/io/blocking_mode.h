@@ -21,11 +21,6 @@ bool gs_opened_is_in_blocking_mode(const struct opened *file);
 ssize_t gs_run_interrupted(gs_interrupted_fn *make, const void *argument, size_t size,
                            uint64_t deadline_ns);
 
-/* Pause before a call is tried again on a file that is ready and has too little room all the same,
- * as a terminal may have: no event tells when it has more. Returns 0, -ETIMEDOUT, -ECANCELED or
- * -ENOMEM. */
-int gs_pause_before_retry(uint64_t deadline_ns);
-
 /* Wait until the file of the call is ready, and make(call), until it is not interrupted. What the
  * call points to is not on a stack that is shared. */
 ssize_t gs_run_when_ready(const struct io_call *call, gs_interrupted_fn *make,

@@ -283,21 +283,6 @@ static inline struct wait wait_of(int fd, unsigned direction, uint64_t deadline_
                          deadline_ns};
 }
 
-int gs_descriptor_wait_unwatched(const struct opened *file, unsigned direction,
-                                 uint64_t deadline_ns)
-{
-    struct descriptor *descriptor = file->descriptor;
-    const struct wait wait = wait_of(file->fd, direction, deadline_ns);
-    struct gs_thread *self = thread_current();
-    spin_lock(&descriptor->lock);
-    int err = opened_is_closed(file) ? -EBADF : wait_prepare(self, &wait);
-    if (UNLIKELY(err)) {
-        spin_unlock(&descriptor->lock);
-        return err;
-    }
-    return wait_in_queue(self, descriptor_queue(descriptor, direction), &descriptor->lock, &wait);
-}
-
 /* Whether another thread has left something since the bit was checked. The calling thread is
  * queued. */
 static bool was_set_ready(struct descriptor *descriptor, unsigned direction)

@@ -163,11 +163,6 @@ static inline void opened_leave(const struct opened *file)
 /* Wait for GS_READ or GS_WRITE. Returns 0 when a system call is worth trying, or -errno. */
 int gs_descriptor_wait(const struct opened *file, unsigned direction, uint64_t deadline_ns);
 
-/* Wait without watching the descriptor: until another function claims the thread, or until fd is
- * closed. Returns the outcome of the wait, or -errno. */
-int gs_descriptor_wait_unwatched(const struct opened *file, unsigned direction,
-                                 uint64_t deadline_ns);
-
 /* Watch the descriptor, unless it is watched already. The caller holds the lock. Returns 0 or
  * -errno. */
 int gs_descriptor_watch(struct descriptor *descriptor, int fd);

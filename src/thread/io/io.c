@@ -86,6 +86,18 @@ static int wait_until_ready(const struct opened *file, unsigned direction, uint6
     }
 }
 
+#define RETRY_MAX (64 * GS_MILLISECOND)
+
+int gs_pause_before_retry(uint64_t *pause_ns, uint64_t deadline_ns)
+{
+    uint64_t now_ns = gs_clock_now();
+    if (now_ns >= deadline_ns)
+        return -ETIMEDOUT;
+    int err = gs_thread_sleep(earlier(now_ns + *pause_ns, deadline_ns));
+    *pause_ns = earlier(2 * *pause_ns, RETRY_MAX);
+    return err;
+}
+
 int gs_opened_wait(const struct opened *file, unsigned direction, uint64_t deadline_ns)
 {
     int err = wait_until_ready(file, direction, deadline_ns);
@@ -237,20 +249,17 @@ static bool is_to_unix(const struct msghdr *message)
 static ssize_t send_to_unix(const struct io_call *call, uint64_t deadline_ns)
 {
     struct opened file = call->file;
+    uint64_t pause_ns = RETRY_FIRST;
     if (!file.descriptor)
         return descriptor_error(file.fd);
-    for (uint64_t pause_ns = RETRY_FIRST;; pause_ns = earlier(2 * pause_ns, RETRY_MAX)) {
+    for (;;) {
         ssize_t n = try_call(call, &file);
         if (n != -EAGAIN && n != -EINTR) {
             turn_spend(n, deadline_ns);
             return n;
         }
-        uint64_t until_ns = earlier(gs_clock_now() + pause_ns, deadline_ns);
-        int err;
-        do
-            err = gs_descriptor_wait_unwatched(&file, GS_WRITE, until_ns);
-        while (!err);
-        if (err != -ETIMEDOUT || until_ns == deadline_ns)
+        int err = gs_pause_before_retry(&pause_ns, deadline_ns);
+        if (err)
             return err;
         file.has_waited = true;
     }

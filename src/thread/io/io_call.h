@@ -6,9 +6,8 @@
 
 #include <sys/socket.h>
 
-/* The first and the longest pause before a Unix socket with a full queue is tried again. */
+/* The first pause before another try of a call, where no event tells when it is possible. */
 #define RETRY_FIRST GS_MILLISECOND
-#define RETRY_MAX (64 * GS_MILLISECOND)
 
 static inline uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 {
@@ -45,6 +44,10 @@ bool gs_io_is_ready(int fd, unsigned direction);
 
 /* gs_wait_readable and gs_wait_writable of an open file. */
 int gs_opened_wait(const struct opened *file, unsigned direction, uint64_t deadline_ns);
+
+/* Pause before the next try. The pause after that is twice as long, but at most 64 ms. Returns 0,
+ * -ETIMEDOUT, -ECANCELED or -ENOMEM. */
+int gs_pause_before_retry(uint64_t *pause_ns, uint64_t deadline_ns);
 
 /* The calls of io.h on an open file, for those that make several calls of it: they fail with -EBADF
  * once its number was closed. */

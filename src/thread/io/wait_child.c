@@ -1,23 +1,11 @@
 /* gs_wait_child: a thread waits for the end of a child process, by a pidfd. Where a kernel or a
  * sandbox refuses these, it asks again and again. */
-#include "thread/report/checked.h"
+#include "thread/io/io_call.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
 #include <sys/wait.h>
-
-#define PAUSE_MAX_NS (16 * GS_MILLISECOND)
-
-static int pause_once(uint64_t *pause_ns, uint64_t deadline_ns)
-{
-    uint64_t now_ns = gs_clock_now(), until_ns = gs_clock_after(now_ns, *pause_ns);
-    if (now_ns >= deadline_ns)
-        return -ETIMEDOUT;
-    if (*pause_ns < PAUSE_MAX_NS)
-        *pause_ns *= 2;
-    return gs_thread_sleep(until_ns < deadline_ns ? until_ns : deadline_ns);
-}
 
 int gs_wait_child(pid_t pid, uint64_t deadline_ns, int *ret_status)
 {
@@ -28,13 +16,13 @@ int gs_wait_child(pid_t pid, uint64_t deadline_ns, int *ret_status)
     bool is_refused = fd == -ENOSYS || fd == -EPERM || fd == -EINVAL;
     if (fd < 0 && !is_refused)
         return fd == -ESRCH ? -ECHILD : fd;
-    uint64_t pause_ns = GS_MILLISECOND;
+    uint64_t pause_ns = RETRY_FIRST;
     int err, status;
     do {
         err = gs_sys_wait4(pid, &status, WNOHANG);
         if (!err)
-            err =
-                is_refused ? pause_once(&pause_ns, deadline_ns) : gs_wait_readable(fd, deadline_ns);
+            err = is_refused ? gs_pause_before_retry(&pause_ns, deadline_ns)
+                             : gs_wait_readable(fd, deadline_ns);
     } while (!err);
     if (!is_refused)
         gs_close(fd);

@@ -37,18 +37,14 @@ static int new_socket(int family, enum descriptor_kind kind)
 static int connect_unix(int fd, const struct address *address, uint64_t deadline_ns)
 {
     uint64_t pause_ns = RETRY_FIRST;
-    for (;;) {
-        int err = gs_sys_connect(fd, (const struct sockaddr *)&address->storage, address->length);
+    int err;
+    do {
+        err = gs_sys_connect(fd, (const struct sockaddr *)&address->storage, address->length);
         if (err != -EAGAIN)
             return err;
-        uint64_t now_ns = gs_clock_now();
-        if (now_ns >= deadline_ns)
-            return -ETIMEDOUT;
-        err = gs_thread_sleep(earlier(now_ns + pause_ns, deadline_ns));
-        if (err)
-            return err;
-        pause_ns = earlier(2 * pause_ns, RETRY_MAX);
-    }
+        err = gs_pause_before_retry(&pause_ns, deadline_ns);
+    } while (!err);
+    return err;
 }
 
 static int dial_unix(const char *text, uint64_t deadline_ns)

@@ -9,7 +9,6 @@
  *                                wait (WAITS_IN). Most objects of sync.h.
  *     gs_thread_wait_for_object  Not inline. gs_cond_wait.
  *     wait_in_queue              (t) The caller names the queue, after wait_prepare.
- *                                gs_descriptor_wait_unwatched.
  *     wait_already_queued        (t) The caller has queued the thread, after wait_prepare.
  *                                gs_descriptor_wait.
  *     gs_thread_wait             There is no queue, or the waiter is not the thread's own, or the

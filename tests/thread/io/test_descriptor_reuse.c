@@ -400,6 +400,7 @@ static const struct way {
 static const struct call *call;
 static const struct way *way;
 static atomic_bool has_returned;
+static struct gs_thread *waiting; /* which makes the call */
 
 static void *wait_for_it(void *unused)
 {
@@ -410,9 +411,16 @@ static void *wait_for_it(void *unused)
     return (void *)result;
 }
 
+/* Whether it pauses before it tries again. */
+static bool is_pausing(void)
+{
+    return call->kind == DATAGRAM && atomic_load(&waiting->claim) == CLAIM_WAITING;
+}
+
 static void *close_it(void *unused)
 {
-    while (!gs_descriptor_is_in_use(gs_descriptor(fds[0])) && !atomic_load(&has_returned))
+    while (!gs_descriptor_is_in_use(gs_descriptor(fds[0])) && !is_pausing() &&
+           !atomic_load(&has_returned))
         gs_thread_yield();
     way->close(fds[0]);
     return unused;
@@ -442,7 +450,7 @@ static void check_cell(void)
 {
     const struct gs_thread_attributes first = {.worker = 1},
                                       last = {.worker = gs_runtime.options.workers};
-    struct gs_thread *waiting, *closing;
+    struct gs_thread *closing;
     void *result;
     atomic_store(&has_returned, false);
     make_waiting(call->kind);
