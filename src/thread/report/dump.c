@@ -53,61 +53,27 @@ NOT_FOR_TSAN static void copy_name(char *to, const volatile char *from)
     to[i] = 0;
 }
 
-/* ---- Threads that run, which are as many as workers ---- */
-
-enum { RUNNING_MAX = 64 };
-
-/* What is written of a thread that runs. It may end before that, with the memory of its stack. */
-struct running {
-    const struct gs_thread *thread;
-    const struct worker *runner;
-    char name[NAME_SIZE];
-    char activity[64]; /* empty: the thread calls for the dump */
-    struct program_calls calls;
-};
-
-/* Guarded as the groups are. */
-static struct running running[RUNNING_MAX];
-static unsigned running_count;
+/* ---- One thread ---- */
 
 /* The calls of a thread that another worker runs are not known. */
-NOT_FOR_TSAN static void add_running(const struct dump *dump, const struct gs_thread *thread,
-                                     struct worker *runner)
-{
-    unsigned i = running_count++;
-    struct backtrace backtrace;
-    if (i >= RUNNING_MAX)
-        return;
-    running[i] = (struct running){.thread = thread, .runner = runner};
-    copy_name(running[i].name, thread_name(thread));
-    if (thread != dump->caller) {
-        gs_worker_activity(runner, running[i].activity, sizeof running[i].activity);
-        return;
-    }
-    gs_backtrace_of_caller(thread, dump->pc, &backtrace);
-    gs_program_calls_of(&backtrace, &running[i].calls);
-}
-
-NOT_FOR_TSAN static void print_running(int fd)
-{
-    for (unsigned i = 0; i < running_count && i < RUNNING_MAX; i++) {
-        const struct running *thread = &running[i];
-        gs_report_printf(fd, "thread %p \"%s\": runs on worker %u%s%s\n",
-                         (const void *)thread->thread, thread->name, thread->runner->index + 1,
-                         thread->activity[0] ? ", " : "", thread->activity);
-        gs_program_calls_report(fd, &thread->calls);
-    }
-    if (running_count > RUNNING_MAX)
-        gs_report_printf(fd, "%u other threads run\n", running_count - RUNNING_MAX);
-}
-
-/* ---- Others, which are grouped ---- */
-
-NOT_FOR_TSAN static void add_suspended(const struct dump *dump, struct gs_thread *thread,
-                                       struct dumped *dumped)
+NOT_FOR_TSAN static void describe_running(const struct dump *dump, const struct worker *runner,
+                                          struct dumped *dumped, struct program_calls *ret_calls)
 {
     struct backtrace backtrace;
-    struct program_calls calls;
+    dumped->state = DUMPED_RUNNING;
+    dumped->worker = runner->index + 1;
+    if (dumped->thread == dump->caller) {
+        gs_backtrace_of_caller(dumped->thread, dump->pc, &backtrace);
+        gs_program_calls_of(&backtrace, ret_calls);
+    } else {
+        gs_worker_activity(runner, dumped->activity, sizeof dumped->activity);
+    }
+}
+
+NOT_FOR_TSAN static void describe_suspended(const struct dump *dump, struct gs_thread *thread,
+                                            struct dumped *dumped, struct program_calls *ret_calls)
+{
+    struct backtrace backtrace;
     const struct wait_kind *kind = thread->wait_kind;
     uint64_t start_ns = thread->wait_start_ns;
     dumped->used = (size_t)(thread->stack_top - (const char *)thread->sp);
@@ -119,8 +85,7 @@ NOT_FOR_TSAN static void add_suspended(const struct dump *dump, struct gs_thread
         dumped->waited_ns = start_ns < dump->now_ns ? dump->now_ns - start_ns : 0;
     }
     gs_backtrace_of_waiting(thread, is_stable(dump, thread), &backtrace);
-    gs_program_calls_of(&backtrace, &calls);
-    gs_dump_add(dumped, &calls);
+    gs_program_calls_of(&backtrace, ret_calls);
 }
 
 NOT_FOR_TSAN static bool is_new(const struct gs_thread *thread)
@@ -143,17 +108,16 @@ NOT_FOR_TSAN static void add_thread(const struct dump *dump, struct gs_thread *t
         return;
     copy_name(dumped.name, thread_name(thread));
     if (runner) {
-        add_running(dump, thread, runner);
+        describe_running(dump, runner, &dumped, &calls);
     } else if (!has_context(thread) && !has_no_stack_yet(thread)) {
         dumped.state = DUMPED_CREATED;
-        gs_dump_add(&dumped, &calls);
     } else if (is_new(thread)) {
         dumped.state = DUMPED_NEW;
         calls.calls[calls.count++] = (const void *)(uintptr_t)thread->fn;
-        gs_dump_add(&dumped, &calls);
     } else {
-        add_suspended(dump, thread, &dumped);
+        describe_suspended(dump, thread, &dumped, &calls);
     }
+    gs_dump_add(&dumped, &calls);
 }
 
 /* Defined by the runtime of `gossamer cc`: writes the threads that it has compiled. */
@@ -166,7 +130,6 @@ NOT_FOR_TSAN static void *print_all(void *argument)
     struct gs_thread *thread;
     gs_symbols_open(true);
     gs_dump_clear_groups();
-    running_count = 0;
     for (int class = 0; class < STACK_CLASSES; class ++)
         for (size_t i = 0; (thread = gs_stacks_at(class, i)); i++)
             add_thread(dump, thread);
@@ -174,7 +137,6 @@ NOT_FOR_TSAN static void *print_all(void *argument)
     GS_LIST_FOREACH (link, &gs_runtime.user_stack_threads)
         add_thread(dump, thread_on_user_stack(link));
     spin_unlock_always(&gs_runtime.user_stack_lock);
-    print_running(dump->fd);
     gs_dump_print_groups(dump->fd);
     gs_symbols_close();
     if (gs_cc_dump)

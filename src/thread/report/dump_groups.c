@@ -5,7 +5,6 @@
 enum { GROUPS_MAX = 256 };
 
 struct group {
-    uint64_t hash; /* of the calls */
     unsigned count;
     struct dumped longest; /* the one that has waited longest */
     struct program_calls calls;
@@ -22,14 +21,6 @@ void gs_dump_clear_groups(void)
 
 /* ---- Collecting ---- */
 
-static uint64_t hash_of(const struct program_calls *calls)
-{
-    uint64_t hash = calls->count + (uint64_t)calls->omitted * 64;
-    for (unsigned i = 0; i < calls->count; i++)
-        hash = (hash ^ (uintptr_t)calls->calls[i]) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash;
-}
-
 /* The innermost call is not compared: the kind of the wait tells as much, and a call that waits
  * leaves a frame or not, which depends on the path in it. */
 static bool is_equal(const struct program_calls *a, const struct program_calls *b)
@@ -41,17 +32,16 @@ static bool is_equal(const struct program_calls *a, const struct program_calls *
 /* Returns the group, which is empty if it is new; NULL: there are too many. */
 static struct group *find_group(const struct dumped *dumped, const struct program_calls *calls)
 {
-    uint64_t hash = hash_of(calls);
-    for (unsigned i = 0; i < group_count; i++) {
+    for (unsigned i = 0; i < group_count && dumped->state != DUMPED_RUNNING; i++) {
         const struct dumped *other = &groups[i].longest;
-        if (groups[i].hash == hash && other->state == dumped->state &&
-            other->kind == dumped->kind && is_equal(&groups[i].calls, calls))
+        if (other->state == dumped->state && other->kind == dumped->kind &&
+            is_equal(&groups[i].calls, calls))
             return &groups[i];
     }
     if (group_count == GROUPS_MAX)
         return NULL;
     struct group *group = &groups[group_count++];
-    *group = (struct group){.hash = hash, .longest = *dumped, .calls = *calls};
+    *group = (struct group){.longest = *dumped, .calls = *calls};
     return group;
 }
 
@@ -81,7 +71,10 @@ static void print_thread(int fd, const struct dumped *dumped)
     };
     char object[160];
     gs_report_printf(fd, "thread %p \"%s\": ", (const void *)dumped->thread, dumped->name);
-    if (dumped->state != DUMPED_WAITING) {
+    if (dumped->state == DUMPED_RUNNING) {
+        gs_report_printf(fd, "runs on worker %u%s%s", dumped->worker,
+                         dumped->activity[0] ? ", " : "", dumped->activity);
+    } else if (dumped->state != DUMPED_WAITING) {
         gs_report_printf(fd, "is %s", states[dumped->state]);
     } else {
         gs_dump_object(dumped->kind, dumped->object, object, sizeof object);
@@ -112,12 +105,27 @@ static struct group *largest_group(void)
     return largest;
 }
 
+/* Returns how many threads run. */
+static unsigned print_running(int fd)
+{
+    unsigned count = 0;
+    for (unsigned i = 0; i < group_count; i++) {
+        if (groups[i].longest.state != DUMPED_RUNNING)
+            continue;
+        print_group(fd, &groups[i]);
+        groups[i].count = 0;
+        count++;
+    }
+    return count;
+}
+
 void gs_dump_print_groups(int fd)
 {
     struct group *group;
+    unsigned running = print_running(fd), others = group_count - running;
     if (thread_count > group_count)
-        gs_report_printf(fd, "%u threads do not run, in %u group%s\n", thread_count, group_count,
-                         group_count == 1 ? "" : "s");
+        gs_report_printf(fd, "%u threads do not run, in %u group%s\n", thread_count - running,
+                         others, others == 1 ? "" : "s");
     while ((group = largest_group())) {
         print_group(fd, group);
         group->count = 0;
