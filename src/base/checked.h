@@ -39,6 +39,9 @@ _Noreturn __attribute__((format(printf, 2, 3))) void gs_misuse(struct gs_call ca
             gs_misuse(THIS_CALL, __VA_ARGS__);                                                     \
     } while (0)
 
+/* Call a function that exists only here. */
+#define IF_CHECKED(call_) ((void)(call_))
+
 /* A deadline that is a duration rather than a time lies long before the start of the program:
  * stop. */
 void gs_checked_deadline(struct gs_call call, uint64_t deadline_ns);
@@ -56,6 +59,7 @@ extern GS_HIDDEN struct gs_checked_reports gs_checked_reports;
 #else
 #define GS_IS_CHECKED 0
 #define CHECKED(condition_, ...) ((void)0)
+#define IF_CHECKED(call_) ((void)0)
 #define CHECKED_DEADLINE(deadline_ns_) ((void)0)
 #define CHECKED_REPORT_TO(fd_) ((void)0)
 #endif

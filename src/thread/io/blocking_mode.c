@@ -74,8 +74,8 @@ ssize_t gs_run_interrupted(gs_interrupted_fn *make, const void *argument, size_t
 
 /* ---- In the thread ---- */
 
-/* Wait until a poll says that the file is ready. The bit, which a wait may have cleared, must be set
- * for other calls then. */
+/* Wait until a poll says that the file is ready. The bit, which a wait may have cleared, must be
+ * set for other calls then. */
 static int wait_until_ready(const struct opened *file, unsigned direction, uint64_t deadline_ns)
 {
     while (!gs_io_is_ready(file->fd, direction)) {

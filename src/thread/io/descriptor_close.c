@@ -167,7 +167,7 @@ void gs_forget(int fd)
 
 void gs_descriptor_reset(struct descriptor *descriptor, int fd, enum descriptor_kind kind)
 {
-    CHECKED_NEW_DESCRIPTOR(descriptor, fd);
+    IF_CHECKED(gs_checked_new_descriptor(descriptor, fd));
     if (UNLIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) ||
                  atomic_load_explicit(&descriptor->calls, memory_order_relaxed)))
         gs_forget(fd); /* it was closed without gs_close */
@@ -188,7 +188,7 @@ int gs_close(int fd)
     struct descriptor *descriptor = gs_descriptor(fd);
     if (!descriptor)
         return gs_sys_close(fd);
-    CHECKED_CLOSING(descriptor, 1);
+    IF_CHECKED(atomic_fetch_add(&descriptor->closing, 1));
     unsigned char closing = KIND_CLOSING;
     gs_descriptor_forget(descriptor, -EBADF);
     atomic_store(&descriptor->kind, closing);
@@ -199,6 +199,6 @@ int gs_close(int fd)
     if (gs_runtime.is_multi && gs_descriptor_is_in_use(descriptor))
         gs_descriptor_forget(descriptor, 0);
     atomic_compare_exchange_strong(&descriptor->kind, &closing, KIND_UNKNOWN);
-    CHECKED_CLOSING(descriptor, -1);
+    IF_CHECKED(atomic_fetch_sub(&descriptor->closing, 1));
     return err;
 }

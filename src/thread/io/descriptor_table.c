@@ -55,7 +55,7 @@ static void reset_entry(struct descriptor *descriptor, int fd, void *data)
     atomic_store(&descriptor->lock.held, false);
     atomic_store(&descriptor->maybe_ready, GS_READ | GS_WRITE);
     atomic_store(&descriptor->is_first_used, false);
-    CHECKED_NOT_CLOSING(descriptor);
+    IF_CHECKED(atomic_store(&descriptor->closing, 0));
     atomic_store(&descriptor->owner, 0);
     if (atomic_load(&descriptor->calls) & CALLS_DEAD && gs_descriptor_is_dead(fd))
         gs_sys_close(fd);

@@ -239,7 +239,7 @@ static int start_watch(struct descriptor *descriptor, int fd)
         return err;
     }
     atomic_store(&descriptor->maybe_ready, 0);
-    CHECKED_WATCH(descriptor, fd);
+    IF_CHECKED(gs_checked_watch(descriptor, fd));
     descriptor->watch = watch;
     atomic_store(&descriptor->owner, descriptor_number_of(worker));
     return 0;
@@ -249,7 +249,7 @@ int gs_descriptor_watch(struct descriptor *descriptor, int fd)
 {
     struct worker *owner = descriptor_owner(descriptor);
     if (owner)
-        CHECKED_WATCHED(descriptor, fd);
+        IF_CHECKED(gs_checked_watched(descriptor, fd));
     if (LIKELY(owner && (owner == worker_current() ||
                          !atomic_load_explicit(&owner->is_stuck, memory_order_relaxed))))
         return 0;
@@ -348,7 +348,7 @@ int gs_descriptor_wait(const struct opened *file, unsigned direction, uint64_t d
         UNLIKELY(descriptor_may_be_ready(descriptor, direction)) ||
         UNLIKELY(thread_must_cancel(self)) || UNLIKELY(deadline_ns < self->deadline_ns))
         return wait_in_any_case(file, direction, deadline_ns);
-    CHECKED_WATCHED(descriptor, file->fd);
+    IF_CHECKED(gs_checked_watched(descriptor, file->fd));
     const struct wait wait = wait_of(file->fd, direction, deadline_ns);
     waiters_append(descriptor_queue(descriptor, direction), &self->waiter);
     wait_begin_as(CLAIM_WAITING, worker, self, &wait);

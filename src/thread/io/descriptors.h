@@ -63,7 +63,8 @@ struct descriptor {
     struct gs_wait_queue readers, writers;
 #ifdef GS_CHECKED
     struct gs_file_identity identity; /* of the file that is watched */
-    atomic_int closing;               /* calls of gs_close in progress */
+    /* Calls of gs_close in progress: a watch may belong to the file that had the number before. */
+    atomic_int closing;
 #endif
     struct watch first;
 };

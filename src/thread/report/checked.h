@@ -68,19 +68,13 @@ struct gs_rwlock;
 
 /* A mutex is to be locked that is not free, and must not be the caller's. */
 void gs_checked_mutex_lock(struct gs_call call, const struct gs_mutex *mutex, uint64_t deadline_ns);
-#define CHECKED_MUTEX_LOCK(mutex_, deadline_ns_)                                                   \
-    gs_checked_mutex_lock(CALL_OF("gs_mutex_lock"), mutex_, deadline_ns_)
 
 /* The caller holds the mutex. */
 void gs_checked_mutex_held(struct gs_call call, const struct gs_mutex *mutex);
-#define CHECKED_MUTEX_HELD(mutex_) gs_checked_mutex_held(THIS_CALL, mutex_)
-#define CHECKED_MUTEX_UNLOCK(mutex_) gs_checked_mutex_held(CALL_OF("gs_mutex_unlock"), mutex_)
 
 /* The caller is not the writer; it is the writer, or may be a reader. */
 void gs_checked_rwlock_lock(struct gs_call call, struct gs_rwlock *rwlock);
 void gs_checked_rwlock_held(struct gs_call call, const struct gs_rwlock *rwlock);
-#define CHECKED_RWLOCK_LOCK(rwlock_) gs_checked_rwlock_lock(THIS_CALL, rwlock_)
-#define CHECKED_RWLOCK_HELD(rwlock_) gs_checked_rwlock_held(THIS_CALL, rwlock_)
 
 /* ---- Channels: those that were freed last are kept for a while ---- */
 
@@ -92,13 +86,10 @@ struct gs_channel_state {
     size_t size; /* of the channel */
 };
 void gs_checked_new_channel(struct gs_channel *channel, size_t size);
-#define CHECKED_NEW_CHANNEL(channel_, size_) gs_checked_new_channel(channel_, size_)
 
 /* The channel was created and not freed. */
 void gs_checked_channel(struct gs_call call, const struct gs_channel *channel);
-#define CHECKED_CHANNEL(channel_) gs_checked_channel(THIS_CALL, channel_)
 void gs_checked_cases(struct gs_call call, const struct gs_select *cases, unsigned count);
-#define CHECKED_CASES(cases_, count_) gs_checked_cases(THIS_CALL, cases_, count_)
 
 /* No thread waits for the channel, which may be NULL. Keep it. Returns memory that may be freed. */
 void *gs_quarantine_channel(struct gs_call call, struct gs_channel *channel);
@@ -117,26 +108,14 @@ struct descriptor;
 
 /* A loop watches the descriptor from now on. */
 void gs_checked_watch(struct descriptor *descriptor, int fd);
-#define CHECKED_WATCH(descriptor_, fd_) gs_checked_watch(descriptor_, fd_)
 
 /* A loop watches it, and it still refers to the same file. */
 void gs_checked_watched(const struct descriptor *descriptor, int fd);
-#define CHECKED_WATCHED(descriptor_, fd_) gs_checked_watched(descriptor_, fd_)
 
 /* The number is that of a file which was just opened: no loop watches it. */
 void gs_checked_new_descriptor(const struct descriptor *descriptor, int fd);
-#define CHECKED_NEW_DESCRIPTOR(descriptor_, fd_) gs_checked_new_descriptor(descriptor_, fd_)
-
-/* While gs_close runs, a watch may belong to the file that had the number before. */
-#define CHECKED_CLOSING(descriptor_, n_) ((void)atomic_fetch_add(&(descriptor_)->closing, n_))
-#define CHECKED_NOT_CLOSING(descriptor_) atomic_store(&(descriptor_)->closing, 0)
 
 #else
-#define CHECKED_CLOSING(descriptor_, n_) ((void)0)
-#define CHECKED_NOT_CLOSING(descriptor_) ((void)0)
-#define CHECKED_WATCH(descriptor_, fd_) ((void)0)
-#define CHECKED_WATCHED(descriptor_, fd_) ((void)0)
-#define CHECKED_NEW_DESCRIPTOR(descriptor_, fd_) ((void)0)
 #define CHECKED_THREAD() ((void)0)
 #define CHECKED_WAIT(deadline_ns_) ((void)0)
 #define CHECKED_WORKER() ((void)0)
@@ -152,14 +131,6 @@ void gs_checked_new_descriptor(const struct descriptor *descriptor, int fd);
 #define CHECKED_IS_PROTECTED_RESUME(resume_) false
 #define CHECKED_HANDLE(thread_) ((void)0)
 #define CHECKED_JOINABLE(thread_) ((void)0)
-#define CHECKED_MUTEX_LOCK(mutex_, deadline_ns_) ((void)0)
-#define CHECKED_MUTEX_HELD(mutex_) ((void)0)
-#define CHECKED_MUTEX_UNLOCK(mutex_) ((void)0)
-#define CHECKED_RWLOCK_LOCK(rwlock_) ((void)0)
-#define CHECKED_RWLOCK_HELD(rwlock_) ((void)0)
-#define CHECKED_NEW_CHANNEL(channel_, size_) ((void)0)
-#define CHECKED_CHANNEL(channel_) ((void)0)
-#define CHECKED_CASES(cases_, count_) ((void)0)
 #endif
 
 #endif

@@ -16,7 +16,7 @@ int gs_channel_new(size_t item_size, size_t capacity, struct gs_channel **ret_ch
         return -ENOMEM;
     channel->item_size = item_size;
     channel->capacity = capacity;
-    CHECKED_NEW_CHANNEL(channel, bytes);
+    IF_CHECKED(gs_checked_new_channel(channel, bytes));
     *ret_channel = channel;
     return 0;
 }
@@ -130,7 +130,7 @@ static int wait_off_stack(struct gs_thread *self, struct gs_channel *channel,
 int gs_channel_send(struct gs_channel *channel, const void *item, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    CHECKED_CHANNEL(channel);
+    IF_CHECKED(gs_checked_channel(THIS_CALL, channel));
     struct gs_thread *self = thread_current();
     struct claimed claimed = {.first = NULL};
     int result;
@@ -149,7 +149,7 @@ int gs_channel_send(struct gs_channel *channel, const void *item, uint64_t deadl
 int gs_channel_receive(struct gs_channel *channel, void *ret_item, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    CHECKED_CHANNEL(channel);
+    IF_CHECKED(gs_checked_channel(THIS_CALL, channel));
     struct gs_thread *self = thread_current();
     struct claimed claimed = {.first = NULL};
     int result;
@@ -168,7 +168,7 @@ int gs_channel_receive(struct gs_channel *channel, void *ret_item, uint64_t dead
 void gs_channel_close(struct gs_channel *channel)
 {
     CHECKED_WORKER();
-    CHECKED_CHANNEL(channel);
+    IF_CHECKED(gs_checked_channel(THIS_CALL, channel));
     struct claimed claimed = {.first = NULL};
     spin_lock(&channel->lock);
     channel->is_closed = true;

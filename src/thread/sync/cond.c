@@ -18,7 +18,7 @@ int gs_cond_wait(struct gs_cond *cond, struct gs_mutex *mutex, uint64_t deadline
 {
     CHECKED_WAIT(deadline_ns);
     if (mutex)
-        CHECKED_MUTEX_HELD(mutex);
+        IF_CHECKED(gs_checked_mutex_held(THIS_CALL, mutex));
     if (mutex || !worker_is_in_register() || !spin_try_lock(&cond->lock))
         return wait_releasing(cond, mutex, deadline_ns);
     return wait_for_object(worker_from_register(), cond, &waiting, deadline_ns);

@@ -72,7 +72,7 @@ static void abandon(void *object, struct gs_thread *thread, bool was_queued,
 
 int gs_mutex_lock_slow(struct gs_mutex *mutex, uint64_t deadline_ns)
 {
-    CHECKED_MUTEX_LOCK(mutex, deadline_ns);
+    IF_CHECKED(gs_checked_mutex_lock(CALL_OF("gs_mutex_lock"), mutex, deadline_ns));
     struct gs_thread *self = thread_current();
     if (gs_mutex_is_owned(mutex))
         return -EDEADLK;
@@ -111,6 +111,6 @@ bool gs_mutex_is_owned(const struct gs_mutex *mutex)
 
 bool gs_mutex_may_unlock(const struct gs_mutex *mutex)
 {
-    CHECKED_MUTEX_UNLOCK(mutex);
+    IF_CHECKED(gs_checked_mutex_held(CALL_OF("gs_mutex_unlock"), mutex));
     return gs_mutex_is_owned(mutex);
 }

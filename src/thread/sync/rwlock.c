@@ -68,14 +68,14 @@ static int lock(struct gs_rwlock *rwlock, int64_t kind, uint64_t deadline_ns)
 int gs_rwlock_rdlock(struct gs_rwlock *rwlock, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    CHECKED_RWLOCK_LOCK(rwlock);
+    IF_CHECKED(gs_checked_rwlock_lock(THIS_CALL, rwlock));
     return lock(rwlock, READER, deadline_ns);
 }
 
 int gs_rwlock_wrlock(struct gs_rwlock *rwlock, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    CHECKED_RWLOCK_LOCK(rwlock);
+    IF_CHECKED(gs_checked_rwlock_lock(THIS_CALL, rwlock));
     return lock(rwlock, WRITER, deadline_ns);
 }
 
@@ -85,7 +85,7 @@ void gs_rwlock_unlock(struct gs_rwlock *rwlock)
     struct worker *worker = worker_current();
     struct claimed claimed = {.first = NULL};
     spin_lock(&rwlock->lock);
-    CHECKED_RWLOCK_HELD(rwlock);
+    IF_CHECKED(gs_checked_rwlock_held(THIS_CALL, rwlock));
     if (rwlock->has_writer)
         rwlock->has_writer = false;
     else

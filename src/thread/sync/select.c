@@ -269,7 +269,7 @@ static int select_with_events(struct case_set *set, struct gs_thread *self, uint
 int gs_select(struct gs_select *cases, unsigned count, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    CHECKED_CASES(cases, count);
+    IF_CHECKED(gs_checked_cases(THIS_CALL, cases, count));
     struct gs_thread *self = thread_current();
     struct case_set set = {.cases = cases, .count = count};
     if (!count)
