@@ -127,42 +127,39 @@ static int wait_off_stack(struct gs_thread *self, struct gs_channel *channel,
     return err;
 }
 
-int gs_channel_send(struct gs_channel *channel, const void *item, uint64_t deadline_ns)
+/* Send or receive an item. */
+ALWAYS_INLINE int transfer(struct gs_channel *channel, void *item, const struct wait_kind *kind,
+                           uint64_t deadline_ns)
 {
-    CHECKED_WAIT(deadline_ns);
-    IF_CHECKED(gs_checked_channel(THIS_CALL, channel));
     struct gs_thread *self = thread_current();
     struct claimed claimed = {.first = NULL};
     int result;
     spin_lock(&channel->lock);
-    if (gs_channel_try_send(channel, item, &result, &claimed)) {
+    bool is_done = kind == &sending ? gs_channel_try_send(channel, item, &result, &claimed)
+                                    : gs_channel_try_receive(channel, item, &result, &claimed);
+    if (is_done) {
         spin_unlock(&channel->lock);
         claimed_make_ready(self->worker, &claimed);
         return result;
     }
-    self->waiter.item = (void *)item;
+    self->waiter.item = item;
     if (UNLIKELY(self->shares_stack))
-        return wait_off_stack(self, channel, &sending, deadline_ns);
-    return wait_for_object(self->worker, channel, &sending, deadline_ns);
+        return wait_off_stack(self, channel, kind, deadline_ns);
+    return wait_for_object(self->worker, channel, kind, deadline_ns);
+}
+
+int gs_channel_send(struct gs_channel *channel, const void *item, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    IF_CHECKED(gs_checked_channel(THIS_CALL, channel));
+    return transfer(channel, (void *)item, &sending, deadline_ns);
 }
 
 int gs_channel_receive(struct gs_channel *channel, void *ret_item, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
     IF_CHECKED(gs_checked_channel(THIS_CALL, channel));
-    struct gs_thread *self = thread_current();
-    struct claimed claimed = {.first = NULL};
-    int result;
-    spin_lock(&channel->lock);
-    if (gs_channel_try_receive(channel, ret_item, &result, &claimed)) {
-        spin_unlock(&channel->lock);
-        claimed_make_ready(self->worker, &claimed);
-        return result;
-    }
-    self->waiter.item = ret_item;
-    if (UNLIKELY(self->shares_stack))
-        return wait_off_stack(self, channel, &receiving, deadline_ns);
-    return wait_for_object(self->worker, channel, &receiving, deadline_ns);
+    return transfer(channel, ret_item, &receiving, deadline_ns);
 }
 
 void gs_channel_close(struct gs_channel *channel)
