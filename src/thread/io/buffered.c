@@ -48,15 +48,6 @@ static ssize_t read_descriptor(struct gs_reader *reader, void *bytes, size_t n,
     return gs_opened_read(&file, bytes, n, deadline_ns);
 }
 
-int gs_reader_init(struct gs_reader *reader, int fd, void *buffer, size_t size)
-{
-    struct gs_reader initial = {.fd = fd, .buffer = buffer, .size = size};
-    int err = provide_buffer(&initial.buffer, size, &initial.owns_buffer);
-    if (!err)
-        *reader = initial;
-    return err;
-}
-
 int gs_reader_init_with(struct gs_reader *reader, gs_reader_fn *read, void *stream, void *buffer,
                         size_t size)
 {
@@ -64,6 +55,14 @@ int gs_reader_init_with(struct gs_reader *reader, gs_reader_fn *read, void *stre
     int err = provide_buffer(&initial.buffer, size, &initial.owns_buffer);
     if (!err)
         *reader = initial;
+    return err;
+}
+
+int gs_reader_init(struct gs_reader *reader, int fd, void *buffer, size_t size)
+{
+    int err = gs_reader_init_with(reader, NULL, NULL, buffer, size);
+    if (!err)
+        reader->fd = fd;
     return err;
 }
 
@@ -222,15 +221,6 @@ ssize_t gs_reader_peek(struct gs_reader *reader, size_t n, uint64_t deadline_ns,
 
 /* ---- Writers ---- */
 
-int gs_writer_init(struct gs_writer *writer, int fd, void *buffer, size_t size)
-{
-    struct gs_writer initial = {.fd = fd, .buffer = buffer, .size = size};
-    int err = provide_buffer(&initial.buffer, size, &initial.owns_buffer);
-    if (!err)
-        *writer = initial;
-    return err;
-}
-
 int gs_writer_init_with(struct gs_writer *writer, gs_writer_fn *write, void *stream, void *buffer,
                         size_t size)
 {
@@ -238,6 +228,14 @@ int gs_writer_init_with(struct gs_writer *writer, gs_writer_fn *write, void *str
     int err = provide_buffer(&initial.buffer, size, &initial.owns_buffer);
     if (!err)
         *writer = initial;
+    return err;
+}
+
+int gs_writer_init(struct gs_writer *writer, int fd, void *buffer, size_t size)
+{
+    int err = gs_writer_init_with(writer, NULL, NULL, buffer, size);
+    if (!err)
+        writer->fd = fd;
     return err;
 }
 

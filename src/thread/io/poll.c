@@ -2,6 +2,7 @@
  * of them. */
 #include "thread/io/poll.h"
 #include "thread/io/descriptors.h"
+#include "thread/schedule/dispatch.h"
 #include "thread/schedule/off_stack.h"
 #include "thread/schedule/turn.h"
 
@@ -64,20 +65,26 @@ void gs_poll_notify(struct worker *worker, void *argument)
         thread_make_ready_from(worker, notification->thread);
 }
 
-/* Returns 0 after a notification, or -errno. */
-static int wait_for_one(struct notification *notification, const struct wait *wait)
+int gs_notification_wait(struct notification *notification, const struct wait *wait,
+                         void (*unlock)(void *), void *argument)
 {
     spin_lock(&notification->lock);
     if (notification->is_pending) {
-        spin_unlock(&notification->lock);
+        unlock(argument);
         return 0;
     }
     notification->is_waited_for = true;
-    int err = gs_thread_wait(notification->thread, &notification->lock, wait);
+    int err = gs_thread_wait_then(notification->thread, unlock, argument, wait);
     spin_lock(&notification->lock);
     notification->is_waited_for = false;
     spin_unlock(&notification->lock);
     return err;
+}
+
+/* Returns 0 after a notification, or -errno. */
+static int wait_for_one(struct notification *notification, const struct wait *wait)
+{
+    return gs_notification_wait(notification, wait, gs_spin_unlock_callback, &notification->lock);
 }
 
 static struct gs_wait_queue *queue_of(struct descriptor *descriptor, int direction)

@@ -19,6 +19,11 @@ struct notification {
  * queued. If this returns true, the caller makes the thread ready. */
 bool gs_notification_claim(struct notification *notification);
 
+/* Wait for a notification. unlock(argument) is called when the stack has been left: it unlocks the
+ * notification, and what else the caller has locked. Returns 0 or -errno. */
+int gs_notification_wait(struct notification *notification, const struct wait *wait,
+                         void (*unlock)(void *), void *argument);
+
 /* Of each descriptor; all zero at first. */
 struct poll_waiter {
     struct gs_waiter directions[2];

@@ -115,18 +115,7 @@ static int suspend(struct case_set *set, struct gs_thread *self, const struct wa
 {
     if (!set->events)
         return gs_thread_wait_then(self, unlock_after, set, wait);
-    struct notification *notification = &set->events->waiters.notification;
-    spin_lock(&notification->lock);
-    if (notification->is_pending) {
-        unlock_after(set);
-        return 0;
-    }
-    notification->is_waited_for = true;
-    int err = gs_thread_wait_then(self, unlock_after, set, wait);
-    spin_lock(&notification->lock);
-    notification->is_waited_for = false;
-    spin_unlock(&notification->lock);
-    return err;
+    return gs_notification_wait(&set->events->waiters.notification, wait, unlock_after, set);
 }
 
 static void init_waiters(const struct case_set *set, struct gs_thread *self, struct off_stack *off)
