@@ -98,71 +98,72 @@ static ssize_t run_operation(struct operation *operation, struct off_stack *off,
 
 /* ---- Reading and writing ---- */
 
-static ssize_t try_transfer(const struct file_transfer *transfer)
+static ssize_t try_transfer(const struct io_call *call)
 {
-    int fd = transfer->file->fd;
-    if (!opened_enter(transfer->file))
+    if (!opened_enter(&call->file))
         return -EBADF;
-    ssize_t n =
-        transfer->is_read
-            ? gs_sys_preadv2(fd, transfer->iov, transfer->count, transfer->offset, RWF_NOWAIT)
-            : gs_sys_pwritev2(fd, transfer->iov, transfer->count, transfer->offset, RWF_NOWAIT);
-    opened_leave(transfer->file);
+    ssize_t n = gs_try_parts(call);
+    opened_leave(&call->file);
     return n;
 }
 
 /* Not inline: the entry is made only if it is needed. */
-static __attribute__((noinline)) ssize_t run_transfer(const struct file_transfer *transfer,
+static __attribute__((noinline)) ssize_t run_transfer(const struct io_call *call,
                                                       uint64_t deadline_ns)
 {
+    bool is_read = call->direction == GS_READ;
     struct off_stack off = {.thread = thread_current()};
-    const struct iovec *parts =
-        off_stack_parts(&off, transfer->iov, transfer->count, transfer->is_read);
+    const struct iovec *parts = off_stack_parts(&off, call->bytes, call->count, is_read);
     struct operation operation = {
         .entry =
             {
-                .opcode = transfer->is_read ? IORING_OP_READV : IORING_OP_WRITEV,
-                .fd = transfer->file->fd,
+                .opcode = is_read ? IORING_OP_READV : IORING_OP_WRITEV,
+                .fd = call->file.fd,
                 .addr = (uintptr_t)parts,
-                .len = (uint32_t)transfer->count,
-                .off = (uint64_t)transfer->offset,
+                .len = (uint32_t)call->count,
+                .off = (uint64_t)call->offset,
             },
-        .file = transfer->file,
+        .file = &call->file,
     };
     return run_operation(&operation, &off, deadline_ns);
 }
 
-static ssize_t transfer(const struct file_transfer *transfer, uint64_t deadline_ns)
+static ssize_t transfer(const struct io_call *call, uint64_t deadline_ns)
 {
-    if (!transfer->file->descriptor)
-        return descriptor_error(transfer->file->fd);
-    ssize_t n = try_transfer(transfer);
+    ssize_t n = try_transfer(call);
     /* Some kernels return 0 if they would have to wait. */
     if (n > 0 || (n && n != -EAGAIN && n != -EINTR && n != -EOPNOTSUPP)) {
         turn_spend(n, deadline_ns);
         return n;
     }
-    return run_transfer(transfer, deadline_ns);
+    return run_transfer(call, deadline_ns);
+}
+
+static ssize_t transfer_at(int fd, unsigned direction, const struct iovec *part, off_t offset,
+                           uint64_t deadline_ns)
+{
+    const struct io_call call = {.file = opened(fd),
+                                 .direction = direction,
+                                 .bytes = (void *)part,
+                                 .count = 1,
+                                 .offset = offset};
+    if (offset < 0)
+        return -EINVAL;
+    return call.file.descriptor ? transfer(&call, deadline_ns) : descriptor_error(fd);
 }
 
 ssize_t gs_pread(int fd, void *bytes, size_t n, off_t offset, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
     const struct iovec part = {.iov_base = bytes, .iov_len = n};
-    if (offset < 0)
-        return -EINVAL;
-    const struct opened file = opened(fd);
-    return transfer(&(struct file_transfer){&file, true, &part, 1, offset}, deadline_ns);
+    return transfer_at(fd, GS_READ, &part, offset, deadline_ns);
 }
 
 ssize_t gs_pwrite(int fd, const void *bytes, size_t n, off_t offset, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
     const struct iovec part = {.iov_base = (void *)bytes, .iov_len = n};
-    if (offset < 0)
-        return -EINVAL;
-    const struct opened file = opened(fd);
-    return transfer(&(struct file_transfer){&file, false, &part, 1, offset}, deadline_ns);
+    return transfer_at(fd, GS_WRITE, &part, offset, deadline_ns);
 }
 
 /* io_uring does not lock the file offset, and the system calls of the pool would let a worker wait
@@ -175,17 +176,18 @@ struct gs_mutex *gs_file_position(const struct opened *file)
     return &positions[atomic_load_explicit(&file->descriptor->file_hash, memory_order_relaxed)];
 }
 
-ssize_t gs_file_transfer(const struct file_transfer *request, uint64_t deadline_ns)
+ssize_t gs_file_transfer(const struct io_call *request, uint64_t deadline_ns)
 {
-    struct gs_mutex *position = gs_file_position(request->file);
-    struct opened file = *request->file;
-    struct file_transfer now = *request;
-    file.has_waited = gs_mutex_lock(position, 0);
-    ssize_t n = file.has_waited ? gs_mutex_lock(position, deadline_ns) : 0;
+    struct gs_mutex *position = gs_file_position(&request->file);
+    struct io_call call = *request;
+    ssize_t n = gs_mutex_lock(position, 0);
+    if (n) {
+        call.file.has_waited = true;
+        n = gs_mutex_lock(position, deadline_ns);
+    }
     if (n)
         return n;
-    now.file = &file;
-    n = transfer(&now, deadline_ns);
+    n = transfer(&call, deadline_ns);
     gs_mutex_unlock(position);
     return n;
 }

@@ -2,23 +2,10 @@
 #ifndef GS_THREAD_FILES_H
 #define GS_THREAD_FILES_H
 
-#include "thread/schedule/worker.h"
-
-#include <sys/types.h>
-
-struct iovec;
-struct opened;
-
-struct file_transfer {
-    const struct opened *file;
-    bool is_read;
-    const struct iovec *iov;
-    int count;
-    off_t offset; /* -1: the file offset */
-};
+#include "thread/io/io_call.h"
 
 /* Transfer at the file offset. Returns what gs_readv and gs_writev return. */
-ssize_t gs_file_transfer(const struct file_transfer *request, uint64_t deadline_ns);
+ssize_t gs_file_transfer(const struct io_call *request, uint64_t deadline_ns);
 
 /* The lock of the file offset of a regular file. */
 struct gs_mutex *gs_file_position(const struct opened *file);

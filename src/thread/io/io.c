@@ -7,11 +7,8 @@
 #include "thread/schedule/turn.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
-#include <limits.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/uio.h>
 
@@ -466,14 +463,12 @@ int gs_connect(int fd, const struct sockaddr *address, socklen_t length, uint64_
 
 /* ---- Any descriptor ---- */
 
-static ssize_t try_read(const struct io_call *call)
+ssize_t gs_try_parts(const struct io_call *call)
 {
-    return gs_sys_preadv2(call->file.fd, call->bytes, call->count, -1, RWF_NOWAIT);
-}
-
-static ssize_t try_write(const struct io_call *call)
-{
-    return gs_sys_pwritev2(call->file.fd, call->bytes, call->count, -1, RWF_NOWAIT);
+    int fd = call->file.fd;
+    return call->direction == GS_READ
+               ? gs_sys_preadv2(fd, call->bytes, call->count, call->offset, RWF_NOWAIT)
+               : gs_sys_pwritev2(fd, call->bytes, call->count, call->offset, RWF_NOWAIT);
 }
 
 static ssize_t transfer_parts(const struct io_call *call)
@@ -516,65 +511,50 @@ static bool has_bytes(const struct iovec *iov, int count)
     return count;
 }
 
-static ssize_t transfer(const struct io_call *call, uint64_t deadline_ns)
+static ssize_t transfer(const struct opened *file, unsigned direction, const struct iovec *iov,
+                        int count, uint64_t deadline_ns)
 {
-    const struct opened *file = &call->file;
+    const struct io_call call = {.try = gs_try_parts,
+                                 .file = *file,
+                                 .direction = direction,
+                                 .bytes = (void *)iov,
+                                 .count = count,
+                                 .offset = -1};
     if (!file->descriptor)
         return descriptor_error(file->fd);
     if (gs_descriptor_kind(file->descriptor, file->fd) == KIND_REGULAR)
-        return gs_file_transfer(
-            &(struct file_transfer){file, call->direction == GS_READ, call->bytes, call->count, -1},
-            deadline_ns);
-    if (!has_bytes(call->bytes, call->count))
-        return transfer_nothing(call);
-    ssize_t n = gs_io_run(call, deadline_ns);
-    return n == -EOPNOTSUPP ? transfer_in_blocking_mode(call, deadline_ns) : n;
-}
-
-static ssize_t opened_readv(const struct opened *file, const struct iovec *iov, int count,
-                            uint64_t deadline_ns)
-{
-    const struct io_call call = {
-        .try = try_read, .file = *file, .direction = GS_READ, .bytes = (void *)iov, .count = count};
-    return transfer(&call, deadline_ns);
-}
-
-static ssize_t opened_writev(const struct opened *file, const struct iovec *iov, int count,
-                             uint64_t deadline_ns)
-{
-    const struct io_call call = {.try = try_write,
-                                 .file = *file,
-                                 .direction = GS_WRITE,
-                                 .bytes = (void *)iov,
-                                 .count = count};
-    return transfer(&call, deadline_ns);
+        return gs_file_transfer(&call, deadline_ns);
+    if (!has_bytes(iov, count))
+        return transfer_nothing(&call);
+    ssize_t n = gs_io_run(&call, deadline_ns);
+    return n == -EOPNOTSUPP ? transfer_in_blocking_mode(&call, deadline_ns) : n;
 }
 
 ssize_t gs_opened_read(const struct opened *file, void *bytes, size_t n, uint64_t deadline_ns)
 {
     const struct iovec part = {.iov_base = bytes, .iov_len = n};
-    return opened_readv(file, &part, 1, deadline_ns);
+    return transfer(file, GS_READ, &part, 1, deadline_ns);
 }
 
 ssize_t gs_opened_write(const struct opened *file, const void *bytes, size_t n,
                         uint64_t deadline_ns)
 {
     const struct iovec part = {.iov_base = (void *)bytes, .iov_len = n};
-    return opened_writev(file, &part, 1, deadline_ns);
+    return transfer(file, GS_WRITE, &part, 1, deadline_ns);
 }
 
 ssize_t gs_readv(int fd, const struct iovec *iov, int count, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
     const struct opened file = opened(fd);
-    return opened_readv(&file, iov, count, deadline_ns);
+    return transfer(&file, GS_READ, iov, count, deadline_ns);
 }
 
 ssize_t gs_writev(int fd, const struct iovec *iov, int count, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
     const struct opened file = opened(fd);
-    return opened_writev(&file, iov, count, deadline_ns);
+    return transfer(&file, GS_WRITE, iov, count, deadline_ns);
 }
 
 ssize_t gs_read(int fd, void *bytes, size_t n, uint64_t deadline_ns)

@@ -22,8 +22,11 @@ struct io_call {
     unsigned direction;
     void *bytes; /* or struct msghdr, struct iovec, struct sockaddr, offset */
     size_t n;
-    socklen_t *length;
-    const struct opened *other;
+    union {
+        socklen_t *length;          /* of the address that is accepted */
+        off_t offset;               /* of a transfer; -1: that of the file */
+        const struct opened *other; /* the file that is sent */
+    };
 };
 
 /* Whether there may be more to read or write after the call has returned n. */
@@ -35,6 +38,10 @@ static inline bool call_may_leave_more(const struct io_call *call, struct descri
     return call->flags || atomic_load_explicit(&descriptor->is_hung_up, memory_order_relaxed) ||
            atomic_load_explicit(&descriptor->kind, memory_order_relaxed) != KIND_TCP;
 }
+
+/* `try` of a transfer of several parts. Returns -EOPNOTSUPP if the kernel cannot tell whether it
+ * would wait. */
+ssize_t gs_try_parts(const struct io_call *call);
 
 /* Try the call, and wait until it is possible. */
 ssize_t gs_io_run(const struct io_call *call, uint64_t deadline_ns);
