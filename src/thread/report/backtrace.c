@@ -17,24 +17,12 @@ struct walk {
     bool is_exact; /* `from` is no return address, but was interrupted */
 };
 
-static void count_call(struct backtrace *backtrace, const void *pc)
-{
-    for (unsigned i = 0; i < BACKTRACE_FREQUENT; i++) {
-        if (backtrace->frequent[i].count && backtrace->frequent[i].pc != pc)
-            continue;
-        backtrace->frequent[i].pc = pc;
-        backtrace->frequent[i].count++;
-        return;
-    }
-}
-
 static void add_call(struct backtrace *backtrace, uintptr_t pc)
 {
     const void *at = (const void *)pc;
     if (backtrace->count < BACKTRACE_FIRST)
         backtrace->first[backtrace->count] = at;
     backtrace->last[backtrace->count % BACKTRACE_LAST] = at;
-    count_call(backtrace, at);
     backtrace->count++;
 }
 

@@ -4,18 +4,14 @@
 
 #include "thread/report/report.h"
 
-enum { BACKTRACE_FIRST = 24, BACKTRACE_LAST = 8, BACKTRACE_FREQUENT = 16 };
+enum { BACKTRACE_FIRST = 24, BACKTRACE_LAST = 8 };
 
-/* Of a very deep stack, the newest and the oldest calls, and frequent ones. Each address is within
- * the instruction that calls. */
+/* Of a very deep stack, the newest and the oldest calls. Each address is within the instruction
+ * that calls. */
 struct backtrace {
     unsigned count;
     const void *first[BACKTRACE_FIRST];
     const void *last[BACKTRACE_LAST]; /* call n at n % BACKTRACE_LAST */
-    struct {
-        const void *pc;
-        unsigned count;
-    } frequent[BACKTRACE_FREQUENT];
 };
 
 /* ---- Walking a stack (backtrace.c) ---- */

@@ -18,23 +18,6 @@
 
 static struct sigaction previous_segv;
 
-/* Find the function that occurs most often, and return how often. */
-static unsigned find_most_frequent(const struct backtrace *backtrace, struct symbol *ret_symbol)
-{
-    struct symbol symbols[BACKTRACE_FREQUENT];
-    unsigned counts[BACKTRACE_FREQUENT] = {0}, most = 0;
-    for (unsigned i = 0; i < BACKTRACE_FREQUENT && backtrace->frequent[i].count; i++) {
-        gs_symbols_find(backtrace->frequent[i].pc, &symbols[i]);
-        unsigned same = 0;
-        while (same < i && !(symbols[i].name && symbols[same].name == symbols[i].name))
-            same++;
-        counts[same] += backtrace->frequent[i].count;
-        most = counts[same] > counts[most] ? same : most;
-    }
-    *ret_symbol = symbols[most];
-    return counts[most];
-}
-
 /* Print where a stack overflowed, and how deep its calls were. */
 static void print_depth(int fd, const struct backtrace *backtrace)
 {
@@ -44,12 +27,6 @@ static void print_depth(int fd, const struct backtrace *backtrace)
     gs_report_printf(fd, "  in");
     gs_report_symbol(fd, &symbol);
     gs_report_printf(fd, ", %u calls deep\n", backtrace->count);
-    unsigned count = find_most_frequent(backtrace, &symbol);
-    if (count > 1) {
-        gs_report_printf(fd, "  %u of them are", count);
-        gs_report_symbol(fd, &symbol);
-        gs_report_printf(fd, "\n");
-    }
     gs_report_backtrace(fd, backtrace);
     gs_symbols_close();
 }
