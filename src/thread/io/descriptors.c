@@ -303,9 +303,7 @@ static int check_again(struct descriptor *descriptor, struct gs_thread *self, un
     return err ? err : 1;
 }
 
-/* gs_descriptor_wait in every case. */
-static __attribute__((noinline)) int wait_in_any_case(const struct opened *file, unsigned direction,
-                                                      uint64_t deadline_ns)
+int gs_descriptor_wait(const struct opened *file, unsigned direction, uint64_t deadline_ns)
 {
     struct descriptor *descriptor = file->descriptor;
     const struct wait wait = wait_of(file->fd, direction, deadline_ns);
@@ -331,28 +329,6 @@ static __attribute__((noinline)) int wait_in_any_case(const struct opened *file,
     waiters_remove(queue, &self->waiter);
     spin_unlock(&descriptor->lock);
     return outcome;
-}
-
-/* The usual case calls nothing but the switch: there is one worker, its loop watches the descriptor
- * already, and the thread is in the worker's deadlines early enough. */
-int gs_descriptor_wait(const struct opened *file, unsigned direction, uint64_t deadline_ns)
-{
-    if (!worker_is_in_register() || UNLIKELY(gs_runtime.is_multi))
-        return wait_in_any_case(file, direction, deadline_ns);
-    struct worker *worker = worker_from_register();
-    struct gs_thread *self = worker->current;
-    struct descriptor *descriptor = file->descriptor;
-    if (UNLIKELY(opened_is_closed(file)) ||
-        UNLIKELY(atomic_load_explicit(&descriptor->owner, memory_order_relaxed) !=
-                 descriptor_number_of(worker)) ||
-        UNLIKELY(descriptor_may_be_ready(descriptor, direction)) ||
-        UNLIKELY(thread_must_cancel(self)) || UNLIKELY(deadline_ns < self->deadline_ns))
-        return wait_in_any_case(file, direction, deadline_ns);
-    IF_CHECKED(gs_checked_watched(descriptor, file->fd));
-    const struct wait wait = wait_of(file->fd, direction, deadline_ns);
-    waiters_append(descriptor_queue(descriptor, direction), &self->waiter);
-    wait_begin_as(CLAIM_WAITING, worker, self, &wait);
-    return dispatch_waiting(worker, self);
 }
 
 /* ---- Closing a descriptor (descriptor_close.c) ---- */
