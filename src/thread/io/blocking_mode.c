@@ -1,7 +1,6 @@
 #include "thread/io/blocking_mode.h"
 
 #include "thread/io/blocking.h"
-#include "thread/schedule/off_stack.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -34,42 +33,51 @@ bool gs_opened_is_in_blocking_mode(const struct opened *file)
 
 /* ---- In the pool ---- */
 
-struct interrupted {
-    gs_interrupted_fn *make;
-    const void *argument;
+struct pool_call {
+    struct io_call call;
     ssize_t result;
 };
+
+static ssize_t make(const struct io_call *call)
+{
+    if (!gs_opened_enter(&call->file))
+        return -EBADF;
+    ssize_t n = call->try(call);
+    gs_opened_leave(&call->file);
+    return n;
+}
+
+/* -EAGAIN is that of the pool. */
+static ssize_t make_in_pool(const void *call)
+{
+    ssize_t n = make(call);
+    return n == -EAGAIN ? -EINTR : n;
+}
 
 /* The signals that the call itself may cause have their effect, as in a worker: while a terminal's
  * are blocked, a job in the background would read an error where it should stop. */
 static void run_interrupted(void *argument)
 {
     static const int own[] = {SIGPIPE, SIGTTIN, SIGTTOU};
-    struct interrupted *interrupted = argument;
+    struct pool_call *pool_call = argument;
     sigset_t unblocked, before;
     sigemptyset(&unblocked);
     for (unsigned i = 0; i < sizeof own / sizeof *own; i++)
         if (!sigismember(&gs_runtime.signals, own[i]))
             sigaddset(&unblocked, own[i]);
     pthread_sigmask(SIG_UNBLOCK, &unblocked, &before);
-    interrupted->result =
-        gs_call_interrupted(interrupted->make, interrupted->argument, POOL_PATIENCE);
+    pool_call->result = gs_call_interrupted(make_in_pool, &pool_call->call, POOL_PATIENCE);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-ssize_t gs_run_interrupted(gs_interrupted_fn *make, const void *argument, size_t size,
-                           uint64_t deadline_ns)
+ssize_t gs_run_interrupted(const struct io_call *call, uint64_t deadline_ns)
 {
+    struct pool_call pool_call = {.call = *call};
     if (!deadline_ns)
-        return gs_call_interrupted(make, argument, WORKER_PATIENCE);
-    struct off_stack off = {.thread = thread_current()};
-    struct interrupted interrupted = {.make = make, .argument = off_stack_in(&off, argument, size)};
-    int err = off.err;
-    if (!err)
-        err = gs_run_blocking_as(JOB_STREAM, run_interrupted, &interrupted, sizeof interrupted,
+        return gs_call_interrupted(make_in_pool, call, WORKER_PATIENCE);
+    int err = gs_run_blocking_as(JOB_STREAM, run_interrupted, &pool_call, sizeof pool_call,
                                  deadline_ns);
-    off_stack_end(&off);
-    return err ? err : interrupted.result;
+    return err ? err : pool_call.result;
 }
 
 /* ---- In the thread ---- */
@@ -89,40 +97,16 @@ static int wait_until_ready(const struct opened *file, unsigned direction, uint6
     return opened_is_closed(file) ? -EBADF : 0;
 }
 
-struct ready_call {
-    struct io_call call;
-    gs_interrupted_fn *make;
-};
-
-static ssize_t make_opened(const void *argument)
-{
-    const struct ready_call *ready = argument;
-    if (!gs_opened_enter(&ready->call.file))
-        return -EBADF;
-    ssize_t n = ready->make(&ready->call);
-    gs_opened_leave(&ready->call.file);
-    return n;
-}
-
-/* -EAGAIN is that of the pool. */
-static ssize_t make_in_pool(const void *argument)
-{
-    ssize_t n = make_opened(argument);
-    return n == -EAGAIN ? -EINTR : n;
-}
-
 /* A call that was interrupted has waited long enough already. */
-ssize_t gs_run_when_ready(const struct io_call *call, gs_interrupted_fn *make, uint64_t deadline_ns)
+ssize_t gs_run_when_ready(const struct io_call *call, uint64_t deadline_ns)
 {
-    const struct ready_call ready = {*call, make};
     uint64_t pause_ns = RETRY_FIRST;
     for (;;) {
         int err = wait_until_ready(&call->file, call->direction, deadline_ns);
         if (err)
             return err;
         bool may_block = gs_is_in_blocking_mode(call->file.fd);
-        ssize_t n = may_block ? gs_run_interrupted(make_in_pool, &ready, sizeof ready, deadline_ns)
-                              : make_opened(&ready);
+        ssize_t n = may_block ? gs_run_interrupted(call, deadline_ns) : make(call);
         if ((n != -EINTR && n != -EAGAIN) || (may_block && n == -EAGAIN))
             return n;
         if (n == -EAGAIN)

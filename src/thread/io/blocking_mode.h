@@ -13,17 +13,15 @@ bool gs_is_in_blocking_mode(int fd);
 bool gs_opened_is_in_blocking_mode(const struct opened *file);
 
 /* Make a call that may block, whatever a poll has said: another thread or process may be faster, or
- * more may be written than there is room for. It is interrupted after some milliseconds. Returns
- * what it returns: -EINTR, or a part of what was to be done, if it was interrupted; or -ETIMEDOUT,
- * -ECANCELED, -ENOMEM or -EAGAIN (a kernel thread of the pool cannot be created). With the deadline
- * 0 it is made by the calling worker. `size` bytes at `argument` may be on a stack that is shared
- * (off_stack.h). */
-ssize_t gs_run_interrupted(gs_interrupted_fn *make, const void *argument, size_t size,
-                           uint64_t deadline_ns);
+ * more may be written than there is room for. `try` makes it, in a kernel thread of the pool, and
+ * is interrupted after some milliseconds. Returns what that returns: -EINTR, or a part of what was
+ * to be done, if it was interrupted; or -ETIMEDOUT, -ECANCELED, -ENOMEM or -EAGAIN (a kernel thread
+ * of the pool cannot be created). With the deadline 0 it is made by the calling worker. What the
+ * call points to is not on a stack that is shared (off_stack.h). */
+ssize_t gs_run_interrupted(const struct io_call *call, uint64_t deadline_ns);
 
-/* Wait until the file of the call is ready, and make(call), until it is not interrupted. What the
- * call points to is not on a stack that is shared. */
-ssize_t gs_run_when_ready(const struct io_call *call, gs_interrupted_fn *make,
-                          uint64_t deadline_ns);
+/* Wait until the file of the call is ready, and make the call in this way, until it is not
+ * interrupted. */
+ssize_t gs_run_when_ready(const struct io_call *call, uint64_t deadline_ns);
 
 #endif

@@ -21,7 +21,7 @@ struct io_call {
     int flags, count;
     unsigned direction;
     void *bytes; /* or struct msghdr, struct iovec, struct sockaddr, offset */
-    size_t n;
+    size_t n;    /* bytes */
     union {
         socklen_t *length;          /* of the address that is accepted */
         off_t offset;               /* of a transfer; -1: that of the file */

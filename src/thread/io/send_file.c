@@ -89,9 +89,8 @@ static ssize_t run_uncached(const struct io_call *call, uint64_t deadline_ns)
     return err ? err : sending.result;
 }
 
-static ssize_t send_when_ready(const void *argument)
+static ssize_t send_when_ready(const struct io_call *call)
 {
-    const struct io_call *call = argument;
     if (!gs_opened_enter(call->other))
         return -EBADF;
     ssize_t n = gs_sys_sendfile(call->file.fd, call->other->fd, call->bytes, call->n);
@@ -102,8 +101,9 @@ static ssize_t send_when_ready(const void *argument)
 static ssize_t send_in_blocking_mode(const struct io_call *request, uint64_t deadline_ns)
 {
     struct off_stack off = {.thread = thread_current()};
-    const struct io_call call = leave_stack(&off, request);
-    ssize_t n = off.err ? off.err : gs_run_when_ready(&call, send_when_ready, deadline_ns);
+    struct io_call call = leave_stack(&off, request);
+    call.try = send_when_ready;
+    ssize_t n = off.err ? off.err : gs_run_when_ready(&call, deadline_ns);
     off_stack_end(&off);
     return n;
 }
