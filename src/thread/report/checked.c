@@ -7,8 +7,6 @@
 #include "thread/stack/stacks.h"
 #include "thread/sync/channel.h"
 
-#include <stdio.h>
-
 /* ---- Reports ---- */
 
 static void describe(const void *pc, char *ret_text, size_t size)
@@ -16,12 +14,7 @@ static void describe(const void *pc, char *ret_text, size_t size)
     struct symbol symbol;
     gs_symbols_open(true);
     gs_symbols_find(pc, &symbol);
-    if (symbol.name)
-        snprintf(ret_text, size, "%.200s (%.80s+0x%zx)", symbol.name, symbol.module, symbol.offset);
-    else if (symbol.module)
-        snprintf(ret_text, size, "%.80s+0x%zx", symbol.module, symbol.offset);
-    else
-        snprintf(ret_text, size, "0x%zx", symbol.offset);
+    gs_symbol_describe(&symbol, ret_text, size);
     gs_symbols_close();
 }
 

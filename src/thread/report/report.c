@@ -23,14 +23,22 @@ void gs_report_printf(int fd, const char *format, ...)
         (void)gs_sys_write(fd, line, (size_t)n < sizeof line ? (size_t)n : sizeof line - 1);
 }
 
-void gs_report_symbol(int fd, const struct symbol *symbol)
+void gs_symbol_describe(const struct symbol *symbol, char *ret_text, size_t size)
 {
     if (symbol->name)
-        gs_report_printf(fd, " %.200s (%.80s+0x%zx)", symbol->name, symbol->module, symbol->offset);
+        snprintf(ret_text, size, "%.200s (%.80s+0x%zx)", symbol->name, symbol->module,
+                 symbol->offset);
     else if (symbol->module)
-        gs_report_printf(fd, " %.80s+0x%zx", symbol->module, symbol->offset);
+        snprintf(ret_text, size, "%.80s+0x%zx", symbol->module, symbol->offset);
     else
-        gs_report_printf(fd, " 0x%zx", symbol->offset);
+        snprintf(ret_text, size, "0x%zx", symbol->offset);
+}
+
+void gs_report_symbol(int fd, const struct symbol *symbol)
+{
+    char text[SYMBOL_TEXT_SIZE];
+    gs_symbol_describe(symbol, text, sizeof text);
+    gs_report_printf(fd, " %s", text);
 }
 
 void gs_report_call(int fd, const void *pc)

@@ -16,6 +16,8 @@ void gs_reports_stop(void);
 /* The file descriptor for reports. -1: reports are disabled. */
 int gs_report_fd(void);
 __attribute__((format(printf, 2, 3))) void gs_report_printf(int fd, const char *format, ...);
+#define SYMBOL_TEXT_SIZE 320
+void gs_symbol_describe(const struct symbol *symbol, char *ret_text, size_t size);
 void gs_report_symbol(int fd, const struct symbol *symbol);
 void gs_report_call(int fd, const void *pc);
 void gs_report_backtrace(int fd, const struct backtrace *backtrace);
