@@ -10,7 +10,7 @@
  * same time. To end another thread's wait on a socket, call shutdown: its receive returns 0, and
  * its send -EPIPE. gs_close wakes the threads that wait, with -EBADF. If a number is reused, a call
  * in progress never reaches the new file: it continues with the open file with which it began, or
- * fails with -EBADF. This includes calls that wait for the pool or io_uring. A call that begins
+ * fails with -EBADF. This includes calls that wait for the pool. A call that begins
  * later may reach the new file.
  *
  * Fairness: a thread whose calls never need to wait does not keep its worker. One that has run for
@@ -45,8 +45,7 @@
  *         gs_sendfile has found non-blocking must stay so.
  *     (F) See the next paragraph.
  *
- * Reads of regular files first try the page cache; all else is done by io_uring, if the kernel
- * supports it (the environment variable GOSSAMER_NO_IO_URING disables it), or by a pool of kernel
+ * Reads and writes of regular files first try the page cache; all else is done by a pool of kernel
  * threads. Threads that read or write at the offset of the same open file take turns.
  */
 #ifndef GOSSAMER_IO_H
@@ -221,9 +220,9 @@ GS_API void gs_forget(int fd);
 
 /* ---- Files: calls that may wait for a disk ----
  * As openat2(2), pread(2), pwrite(2), fsync(2) and fstatat(2). At the deadline, and when
- * the thread is canceled, an operation that has started is canceled, and its completion is waited
- * for: if it has succeeded by then, its result is returned. Disk I/O cannot be interrupted, and
- * neither can calls in the pool. With the deadline 0 reads succeed only from the page cache;
+ * the thread is canceled, a call that has started is waited for, since disk I/O cannot be
+ * interrupted, and its result is returned; but an open that waits for the other end of a FIFO is
+ * interrupted, within a second. With the deadline 0 reads succeed only from the page cache;
  * everything else returns -ETIMEDOUT. The path of gs_stat must not be empty: call fstat(2), which
  * seldom waits, for a file that is open. Each returns the result of the system call, or -ETIMEDOUT,
  * -ECANCELED, -ENOMEM, -EAGAIN (a kernel thread of the pool cannot be created), or an error of

@@ -85,10 +85,8 @@ struct gs_threads_options {
     size_t stack_size; /* default stack size of a thread; 0: 56 KiB */
     /* The maximum number of kernel threads for each kind of blocking call: functions
      * (gs_run_blocking), calls on open files, calls on paths, and look-ups of names. Kinds do not
-     * share threads, so no kind waits for another. 0: four each for the first two, and 64 each for
-     * the others, which may wait for other programs and machines. Where io_uring is used for files
-     * and paths, the kernel may start as many more threads for the second and third kind for each
-     * worker, and at least four for each processor. */
+     * share threads, so no kind waits for another. 0: four for the first, and 64 each for the
+     * others, which may wait for disks, other programs and machines. */
     unsigned max_pool_threads;
     int dump_signal;     /* a signal that writes a dump of all threads; 0: none */
     bool is_silent;      /* write no reports */

@@ -14,9 +14,9 @@
 #define DETACHED_MAX 64u
 
 /* How many kernel threads there are for each kind unless the user says so: few for what uses
- * processors or disks of this machine, many for what waits for other programs or machines. */
+ * processors, many for what waits for disks, other programs or machines. */
 static const unsigned default_threads[JOB_KINDS] = {
-    [JOB_CALL] = 4, [JOB_FILE] = 4, [JOB_PATH] = 64, [JOB_NAME] = 64, [JOB_STREAM] = 64};
+    [JOB_CALL] = 4, [JOB_FILE] = 64, [JOB_PATH] = 64, [JOB_NAME] = 64, [JOB_STREAM] = 64};
 
 /* The kernel threads for one kind of job. */
 struct lane {

@@ -1,17 +1,13 @@
 #include "thread/io/blocking_mode.h"
 
-#include "thread/io/blocking.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
 #include <signal.h>
 
-/* How long a worker may be blocked by a call with the deadline 0, and a kernel thread of the pool
- * by another one. */
+/* How long a worker may be blocked by a call with the deadline 0. */
 #define WORKER_PATIENCE GS_MILLISECOND
-#define POOL_PATIENCE (10 * GS_MILLISECOND)
 
 bool gs_is_in_blocking_mode(int fd)
 {
@@ -35,23 +31,42 @@ bool gs_opened_is_in_blocking_mode(const struct opened *file)
 
 struct pool_call {
     struct io_call call;
+    uint64_t patience_ns;
     ssize_t result;
 };
 
+/* A path may be below no descriptor. */
 static ssize_t make(const struct io_call *call)
 {
-    if (!gs_opened_enter(&call->file))
+    const struct opened *file = &call->file;
+    if (!file->descriptor && file->fd >= 0)
+        return descriptor_error(file->fd);
+    if (file->descriptor && !gs_opened_enter(file))
         return -EBADF;
     ssize_t n = call->try(call);
-    gs_opened_leave(&call->file);
+    if (file->descriptor)
+        gs_opened_leave(file);
     return n;
 }
 
-/* -EAGAIN is that of the pool. */
-static ssize_t make_in_pool(const void *call)
+static void run_to_end(void *argument)
 {
-    ssize_t n = make(call);
-    return n == -EAGAIN ? -EINTR : n;
+    struct pool_call *pool_call = argument;
+    do
+        pool_call->result = make(&pool_call->call);
+    while (pool_call->result == -EINTR);
+}
+
+ssize_t gs_run_in_pool(enum job_kind kind, const struct io_call *call, uint64_t deadline_ns)
+{
+    struct pool_call pool_call = {.call = *call};
+    int err = gs_run_blocking_as(kind, run_to_end, &pool_call, sizeof pool_call, deadline_ns);
+    return err ? err : pool_call.result;
+}
+
+static ssize_t make_interrupted(const void *call)
+{
+    return make(call);
 }
 
 /* The signals that the call itself may cause have their effect, as in a worker: while a terminal's
@@ -66,18 +81,23 @@ static void run_interrupted(void *argument)
         if (!sigismember(&gs_runtime.signals, own[i]))
             sigaddset(&unblocked, own[i]);
     pthread_sigmask(SIG_UNBLOCK, &unblocked, &before);
-    pool_call->result = gs_call_interrupted(make_in_pool, &pool_call->call, POOL_PATIENCE);
+    pool_call->result =
+        gs_call_interrupted(make_interrupted, &pool_call->call, pool_call->patience_ns);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
-ssize_t gs_run_interrupted(const struct io_call *call, uint64_t deadline_ns)
+ssize_t gs_run_interrupted(enum job_kind kind, const struct io_call *call, uint64_t patience_ns,
+                           uint64_t deadline_ns)
 {
-    struct pool_call pool_call = {.call = *call};
-    if (!deadline_ns)
-        return gs_call_interrupted(make_in_pool, call, WORKER_PATIENCE);
-    int err = gs_run_blocking_as(JOB_STREAM, run_interrupted, &pool_call, sizeof pool_call,
-                                 deadline_ns);
-    return err ? err : pool_call.result;
+    struct pool_call pool_call = {.call = *call, .patience_ns = patience_ns};
+    int err = 0;
+    if (deadline_ns)
+        err = gs_run_blocking_as(kind, run_interrupted, &pool_call, sizeof pool_call, deadline_ns);
+    else
+        pool_call.result = gs_call_interrupted(make_interrupted, call, WORKER_PATIENCE);
+    /* -EAGAIN of a stream is that of the pool. */
+    bool has_no_room = pool_call.result == -EAGAIN && kind == JOB_STREAM;
+    return err ? err : has_no_room ? -EINTR : pool_call.result;
 }
 
 /* ---- In the thread ---- */
@@ -106,7 +126,8 @@ ssize_t gs_run_when_ready(const struct io_call *call, uint64_t deadline_ns)
         if (err)
             return err;
         bool may_block = gs_is_in_blocking_mode(call->file.fd);
-        ssize_t n = may_block ? gs_run_interrupted(call, deadline_ns) : make(call);
+        ssize_t n = may_block ? gs_run_interrupted(JOB_STREAM, call, POOL_PATIENCE, deadline_ns)
+                              : make(call);
         if ((n != -EINTR && n != -EAGAIN) || (may_block && n == -EAGAIN))
             return n;
         if (n == -EAGAIN)

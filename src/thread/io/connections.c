@@ -109,7 +109,7 @@ static int connect_in_pool(const struct io_call *call, uint64_t deadline_ns)
     bool is_unix = call->n >= sizeof address->sa_family && address->sa_family == AF_UNIX;
     int result;
     do
-        result = (int)gs_run_interrupted(call, deadline_ns);
+        result = (int)gs_run_interrupted(JOB_STREAM, call, POOL_PATIENCE, deadline_ns);
     while (result == -EINTR && is_unix && gs_clock_now() < deadline_ns);
     return result == -EINTR && is_unix ? -ETIMEDOUT : result;
 }

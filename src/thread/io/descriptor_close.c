@@ -1,5 +1,5 @@
 /* Closing a descriptor. A call that has waited looks its number up again, in a worker, in a kernel
- * thread of the pool or in one of io_uring; by then the number must not be another file's. So it
+ * thread of the pool; by then the number must not be another file's. So it
  * is counted meanwhile, and gs_close replaces the file instead of releasing the number: by one with
  * which all calls fail. The last of them releases it (docs/design/schedules.md). */
 #include "thread/io/descriptors.h"

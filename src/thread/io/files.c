@@ -1,11 +1,8 @@
-/* Calls on files. A call is tried at once if it can be made without waiting for a disk. Otherwise
- * io_uring runs it, or the pool if there is no io_uring. Both get the operation as an io_uring
- * entry. */
+/* Calls on files. A read or a write is tried at once, and succeeds if it need not wait for a disk.
+ * All else is done by the pool. */
 #include "thread/io/files.h"
 
-#include "thread/io/blocking.h"
-#include "thread/io/descriptors.h"
-#include "thread/io/file_ring.h"
+#include "thread/io/blocking_mode.h"
 #include "thread/schedule/off_stack.h"
 #include "thread/schedule/turn.h"
 
@@ -16,84 +13,17 @@
 #include <linux/openat2.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/uio.h>
 
-struct operation {
-    struct io_uring_sqe entry;
-    const struct opened *file; /* whose number the entry has; NULL: none has to be looked up */
-    struct stat *stat;         /* result of the pool */
-    ssize_t result;
-};
-
-/* ---- The pool ---- */
-
-static ssize_t execute(const struct operation *operation)
+/* The pool makes the call. Once gs_close has closed the number, a call fails with an error that
+ * depends on the call. off: has copied what the call points to; ends here. */
+static ssize_t run(enum job_kind kind, const struct io_call *call, struct off_stack *off,
+                   uint64_t deadline_ns)
 {
-    const struct io_uring_sqe *entry = &operation->entry;
-    void *at = (void *)(uintptr_t)entry->addr;
-    switch (entry->opcode) {
-    case IORING_OP_READV:
-        return gs_sys_preadv2(entry->fd, at, (int)entry->len, (off_t)entry->off, 0);
-    case IORING_OP_WRITEV:
-        return gs_sys_pwritev2(entry->fd, at, (int)entry->len, (off_t)entry->off, 0);
-    case IORING_OP_FSYNC:
-        return gs_sys_fsync(entry->fd);
-    case IORING_OP_OPENAT2:
-        return gs_sys_openat2(entry->fd, at, (const struct open_how *)(uintptr_t)entry->addr2);
-    case IORING_OP_STATX:
-        return gs_sys_fstatat(entry->fd, at, operation->stat, 0);
-    default:
-        return -EINVAL;
-    }
-}
-
-static void run_in_pool(void *argument)
-{
-    struct operation *operation = argument;
-    const struct opened *file = operation->file;
-    if (file && !gs_opened_enter(file)) {
-        operation->result = -EBADF;
-        return;
-    }
-    do
-        operation->result = execute(operation);
-    while (operation->result == -EINTR);
-    if (file)
-        gs_opened_leave(file);
-}
-
-static enum job_kind kind_of(const struct operation *operation)
-{
-    unsigned opcode = operation->entry.opcode;
-    return opcode == IORING_OP_OPENAT2 || opcode == IORING_OP_STATX ? JOB_PATH : JOB_FILE;
-}
-
-/* Once gs_close has closed the number, a call fails with an error that depends on the call. */
-static ssize_t run_off_stack(struct operation *operation, uint64_t deadline_ns)
-{
-    const struct opened *file = operation->file;
-    int64_t result;
-    if (file && !file->descriptor)
-        return descriptor_error(file->fd);
-    if (!gs_file_ring_run(&operation->entry, file, deadline_ns, &result)) {
-        int err = gs_run_blocking_as(kind_of(operation), run_in_pool, operation, sizeof *operation,
-                                     deadline_ns);
-        if (err)
-            return err;
-        result = operation->result;
-    }
-    return result < 0 && file && opened_is_closed(file) ? -EBADF : (ssize_t)result;
-}
-
-/* off: has copied what the entry points to; ends here. */
-static ssize_t run_operation(struct operation *operation, struct off_stack *off,
-                             uint64_t deadline_ns)
-{
-    operation->file = off_stack_in(off, operation->file, sizeof *operation->file);
-    ssize_t result = off->err ? off->err : run_off_stack(operation, deadline_ns);
+    const struct opened *file = &call->file;
+    ssize_t n = off->err ? off->err : gs_run_in_pool(kind, call, deadline_ns);
     off_stack_end(off);
-    return result;
+    return n < 0 && file->descriptor && opened_is_closed(file) ? -EBADF : n;
 }
 
 /* ---- Reading and writing ---- */
@@ -107,36 +37,27 @@ static ssize_t try_transfer(const struct io_call *call)
     return n;
 }
 
-/* Not inline: the entry is made only if it is needed. */
-static __attribute__((noinline)) ssize_t run_transfer(const struct io_call *call,
-                                                      uint64_t deadline_ns)
+static ssize_t transfer_from_disk(const struct io_call *call)
 {
-    bool is_read = call->direction == GS_READ;
-    struct off_stack off = {.thread = thread_current()};
-    const struct iovec *parts = off_stack_parts(&off, call->bytes, call->count, is_read);
-    struct operation operation = {
-        .entry =
-            {
-                .opcode = is_read ? IORING_OP_READV : IORING_OP_WRITEV,
-                .fd = call->file.fd,
-                .addr = (uintptr_t)parts,
-                .len = (uint32_t)call->count,
-                .off = (uint64_t)call->offset,
-            },
-        .file = &call->file,
-    };
-    return run_operation(&operation, &off, deadline_ns);
+    int fd = call->file.fd;
+    return call->direction == GS_READ
+               ? gs_sys_preadv2(fd, call->bytes, call->count, call->offset, 0)
+               : gs_sys_pwritev2(fd, call->bytes, call->count, call->offset, 0);
 }
 
-static ssize_t transfer(const struct io_call *call, uint64_t deadline_ns)
+static ssize_t transfer(const struct io_call *request, uint64_t deadline_ns)
 {
-    ssize_t n = try_transfer(call);
+    ssize_t n = try_transfer(request);
     /* Some kernels return 0 if they would have to wait. */
     if (n > 0 || (n && n != -EAGAIN && n != -EINTR && n != -EOPNOTSUPP)) {
         turn_spend(n, deadline_ns);
         return n;
     }
-    return run_transfer(call, deadline_ns);
+    struct off_stack off = {.thread = thread_current()};
+    struct io_call call = *request;
+    call.try = transfer_from_disk;
+    call.bytes = (void *)off_stack_parts(&off, call.bytes, call.count, call.direction == GS_READ);
+    return run(JOB_FILE, &call, &off, deadline_ns);
 }
 
 static ssize_t transfer_at(int fd, unsigned direction, const struct iovec *part, off_t offset,
@@ -166,9 +87,9 @@ ssize_t gs_pwrite(int fd, const void *bytes, size_t n, off_t offset, uint64_t de
     return transfer_at(fd, GS_WRITE, &part, offset, deadline_ns);
 }
 
-/* io_uring does not lock the file offset, and the system calls of the pool would let a worker wait
- * for that lock. So threads take turns: those of the same file, which may be open under several
- * numbers, and those of files with the same hash. */
+/* A kernel thread of the pool that reads at the file offset holds the kernel's lock of that, for
+ * which a worker's try would wait. So threads take turns: those of the same file, which may be open
+ * under several numbers, and those of files with the same hash. */
 static struct gs_mutex positions[256];
 
 struct gs_mutex *gs_file_position(const struct opened *file)
@@ -199,80 +120,70 @@ void gs_files_reset(void)
 
 /* ---- Other calls ---- */
 
-/* IOSQE_ASYNC: tried without waiting first, a FIFO would be opened although its other end is
- * not. */
-int gs_open(int dirfd, const char *path, const struct open_how *how, uint64_t deadline_ns)
+static ssize_t sync_file(const struct io_call *call)
 {
-    CHECKED_WAIT(deadline_ns);
-    const struct opened directory = opened(dirfd);
-    struct off_stack off = {.thread = thread_current()};
-    struct operation operation = {.entry =
-                                      {
-                                          .opcode = IORING_OP_OPENAT2,
-                                          .flags = IOSQE_ASYNC,
-                                          .fd = dirfd,
-                                          .addr = (uintptr_t)off_stack_string(&off, path),
-                                          .addr2 = (uintptr_t)off_stack_in(&off, how, sizeof *how),
-                                          .len = sizeof *how,
-                                      },
-                                  .file = dirfd < 0 ? NULL : &directory};
-    return (int)run_operation(&operation, &off, deadline_ns);
+    return gs_sys_fsync(call->file.fd);
 }
 
 int gs_fsync(int fd, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    const struct opened file = opened(fd);
+    const struct io_call call = {.try = sync_file, .file = opened(fd)};
     struct off_stack off = {.thread = thread_current()};
-    struct operation operation = {.entry = {.opcode = IORING_OP_FSYNC, .fd = fd}, .file = &file};
-    return (int)run_operation(&operation, &off, deadline_ns);
+    if (!call.file.descriptor)
+        return descriptor_error(fd);
+    return (int)run(JOB_FILE, &call, &off, deadline_ns);
 }
 
-static struct timespec time_of(const struct statx_timestamp *time)
+static ssize_t get_status(const struct io_call *call)
 {
-    return (struct timespec){.tv_sec = time->tv_sec, .tv_nsec = time->tv_nsec};
-}
-
-static void convert(const struct statx *from, struct stat *to)
-{
-    *to = (struct stat){
-        .st_dev = makedev(from->stx_dev_major, from->stx_dev_minor),
-        .st_ino = from->stx_ino,
-        .st_mode = from->stx_mode,
-        .st_nlink = from->stx_nlink,
-        .st_uid = from->stx_uid,
-        .st_gid = from->stx_gid,
-        .st_rdev = makedev(from->stx_rdev_major, from->stx_rdev_minor),
-        .st_size = (off_t)from->stx_size,
-        .st_blksize = (blksize_t)from->stx_blksize,
-        .st_blocks = (blkcnt_t)from->stx_blocks,
-        .st_atim = time_of(&from->stx_atime),
-        .st_mtim = time_of(&from->stx_mtime),
-        .st_ctim = time_of(&from->stx_ctime),
-    };
+    return gs_sys_fstatat(call->file.fd, call->bytes, call->stat, 0);
 }
 
 int gs_stat(int dirfd, const char *path, struct stat *ret_stat, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    struct statx statx = {.stx_mask = 0};
-    const struct opened directory = opened(dirfd);
     struct off_stack off = {.thread = thread_current()};
-    struct operation operation = {
-        .entry =
-            {
-                .opcode = IORING_OP_STATX,
-                .fd = dirfd,
-                .addr = (uintptr_t)off_stack_string(&off, path),
-                .addr2 = (uintptr_t)off_stack_out(&off, &statx, sizeof statx),
-                .len = STATX_BASIC_STATS,
-                .statx_flags = AT_NO_AUTOMOUNT,
-            },
-        .file = dirfd < 0 ? NULL : &directory,
-        .stat = off_stack_out(&off, ret_stat, sizeof *ret_stat)};
-    int err = (int)run_operation(&operation, &off, deadline_ns);
-    /* Filled in by io_uring, not by the pool. */
-    if (!err && statx.stx_mask)
-        convert(&statx, ret_stat);
-    return err;
+    const struct io_call call = {.try = get_status,
+                                 .file = opened(dirfd),
+                                 .bytes = (void *)off_stack_string(&off, path),
+                                 .stat = off_stack_out(&off, ret_stat, sizeof *ret_stat)};
+    return (int)run(JOB_PATH, &call, &off, deadline_ns);
+}
+
+/* The first and the longest time after which an open is interrupted, to see whether the deadline
+ * has passed or the thread was canceled: a FIFO is opened when its other end is. File systems that
+ * a process implements may need some time, and would begin again. */
+#define OPEN_PATIENCE (10 * GS_MILLISECOND)
+#define OPEN_PATIENCE_MAX GS_SECOND
+
+static ssize_t open_path(const struct io_call *call)
+{
+    return gs_sys_openat2(call->file.fd, call->bytes, call->how);
+}
+
+static int open_in_pool(const struct io_call *call, uint64_t deadline_ns)
+{
+    uint64_t patience_ns = OPEN_PATIENCE;
+    int fd = deadline_ns ? -EINTR : -ETIMEDOUT;
+    while (fd == -EINTR) {
+        if (gs_clock_now() >= deadline_ns)
+            return -ETIMEDOUT;
+        fd = (int)gs_run_interrupted(JOB_PATH, call, patience_ns, deadline_ns);
+        patience_ns = earlier(2 * patience_ns, OPEN_PATIENCE_MAX);
+    }
+    return fd;
+}
+
+int gs_open(int dirfd, const char *path, const struct open_how *how, uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    struct off_stack off = {.thread = thread_current()};
+    const struct io_call call = {.try = open_path,
+                                 .file = opened(dirfd),
+                                 .bytes = (void *)off_stack_string(&off, path),
+                                 .how = off_stack_in(&off, how, sizeof *how)};
+    int fd = off.err ? off.err : open_in_pool(&call, deadline_ns);
+    off_stack_end(&off);
+    return fd < 0 && call.file.descriptor && opened_is_closed(&call.file) ? -EBADF : fd;
 }

@@ -6,6 +6,9 @@
 
 #include <sys/socket.h>
 
+struct open_how;
+struct stat;
+
 /* The first pause before another try of a call, where no event tells when it is possible. */
 #define RETRY_FIRST GS_MILLISECOND
 
@@ -20,12 +23,14 @@ struct io_call {
     struct opened file;
     int flags, count;
     unsigned direction;
-    void *bytes; /* or struct msghdr, struct iovec, struct sockaddr, offset */
+    void *bytes; /* or struct msghdr, struct iovec, struct sockaddr, offset, path */
     size_t n;    /* bytes */
     union {
         socklen_t *length;          /* of the address that is accepted */
         off_t offset;               /* of a transfer; -1: that of the file */
         const struct opened *other; /* the file that is sent */
+        const struct open_how *how;
+        struct stat *stat;
     };
 };
 

@@ -43,53 +43,7 @@ static struct io_call leave_stack(struct off_stack *off, const struct io_call *c
     return copy;
 }
 
-struct sending {
-    struct io_call call;
-    ssize_t result;
-};
-
-static ssize_t send_uncached(const struct io_call *call)
-{
-    ssize_t n = -EBADF;
-    if (!gs_opened_enter(&call->file))
-        return n;
-    if (gs_opened_enter(call->other)) {
-        do
-            n = gs_sys_sendfile(call->file.fd, call->other->fd, call->bytes, call->n);
-        while (n == -EINTR);
-        gs_opened_leave(call->other);
-    }
-    gs_opened_leave(&call->file);
-    return n;
-}
-
-static void send_in_pool(void *argument)
-{
-    struct sending *sending = argument;
-    sending->result = send_uncached(&sending->call);
-}
-
-/* Run sendfile in the pool, where it may wait for the disk. Meanwhile another thread, also of this
- * worker, may have found the bit clear, and waits: no event need come if there is still room. */
-static ssize_t run_uncached(const struct io_call *call, uint64_t deadline_ns)
-{
-    struct descriptor *descriptor = call->file.descriptor;
-    struct off_stack off = {.thread = thread_current()};
-    struct sending sending = {.call = leave_stack(&off, call)};
-    int err = off.err;
-    descriptor_clear(descriptor, GS_WRITE);
-    if (!err)
-        err = gs_run_blocking_as(JOB_FILE, send_in_pool, &sending, sizeof sending, deadline_ns);
-    off_stack_end(&off);
-    if (err || sending.result != -EAGAIN) {
-        spin_lock(&descriptor->lock);
-        gs_descriptor_notify(worker_current(), descriptor, GS_WRITE, 0);
-        spin_unlock(&descriptor->lock);
-    }
-    return err ? err : sending.result;
-}
-
-static ssize_t send_when_ready(const struct io_call *call)
+static ssize_t send_in_pool(const struct io_call *call)
 {
     if (!gs_opened_enter(call->other))
         return -EBADF;
@@ -98,11 +52,28 @@ static ssize_t send_when_ready(const struct io_call *call)
     return n;
 }
 
+/* Run sendfile in the pool, where it may wait for the disk. Meanwhile another thread, also of this
+ * worker, may have found the bit clear, and waits: no event need come if there is still room. */
+static ssize_t run_uncached(const struct io_call *request, uint64_t deadline_ns)
+{
+    struct descriptor *descriptor = request->file.descriptor;
+    struct off_stack off = {.thread = thread_current()};
+    struct io_call call = leave_stack(&off, request);
+    call.try = send_in_pool;
+    descriptor_clear(descriptor, GS_WRITE);
+    ssize_t n = off.err ? off.err : gs_run_in_pool(JOB_FILE, &call, deadline_ns);
+    off_stack_end(&off);
+    spin_lock(&descriptor->lock);
+    gs_descriptor_notify(worker_current(), descriptor, GS_WRITE, 0);
+    spin_unlock(&descriptor->lock);
+    return n;
+}
+
 static ssize_t send_in_blocking_mode(const struct io_call *request, uint64_t deadline_ns)
 {
     struct off_stack off = {.thread = thread_current()};
     struct io_call call = leave_stack(&off, request);
-    call.try = send_when_ready;
+    call.try = send_in_pool;
     ssize_t n = off.err ? off.err : gs_run_when_ready(&call, deadline_ns);
     off_stack_end(&off);
     return n;

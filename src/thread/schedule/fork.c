@@ -9,7 +9,6 @@
 #include "base/atfork.h"
 #include "loop/state.h"
 #include "thread/io/descriptors.h"
-#include "thread/io/file_ring.h"
 #include "thread/io/files.h"
 #include "thread/report/backtrace.h"
 #include "thread/schedule/off_stack.h"
@@ -85,7 +84,6 @@ static int renew_loop(struct worker *worker)
     }
     gs_descriptors_stop_detached(worker);
     gs_loop_free(worker->loop);
-    gs_file_ring_after_fork(worker);
     worker->loop = loop;
     worker->now_ns = gs_worker_loop_time(loop);
     gs_worker_limit_loop_batch(loop);

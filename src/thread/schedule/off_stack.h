@@ -1,5 +1,5 @@
-/* What others use during a wait of a thread: the kernel threads of the pool, io_uring, and the
- * threads that wake it. While a thread that shares its stack waits, its addresses may hold another
+/* What others use during a wait of a thread: the kernel threads of the pool, and the threads that
+ * wake it. While a thread that shares its stack waits, its addresses may hold another
  * thread's frames (stack_is_shared). So nothing that others use may be there: neither the records
  * of the library nor the buffers that the caller has passed. The call uses copies on the heap
  * instead:
@@ -26,9 +26,8 @@
  *     of io.h; gs_close               |                      |
  *     poll: also of gs_dial           |  copied: waiters     |  none
  *     signal                          |  copied: watcher     |  none
- *     a file, by io_uring             |  copied: request     |  copied: paths, buffers, results
  *     a blocking call, by the pool:   |                      |
- *         files, blocking mode        |  copied: job         |  copied: the same, and addresses
+ *         files, blocking mode        |  copied: job         |  copied: paths, buffers, addresses
  *         gs_resolve                  |  on the heap         |  copied, of any thread
  *         gs_run_blocking             |  copied: job         |  the program passes none */
 #ifndef GS_THREAD_OFF_STACK_H

@@ -1,6 +1,5 @@
 /* gs_threads_run: the start and the end of the runtime, and its statistics. */
 #include "thread/io/descriptors.h"
-#include "thread/io/file_ring.h"
 #include "thread/io/files.h"
 #include "thread/report/report.h"
 #include "thread/stack/shared_stack.h"
@@ -35,11 +34,8 @@ static void free_workers(void)
 {
     unsigned max = gs_runtime.options.workers + EXTRA_WORKERS_MAX;
     gs_runtime.worker_count = 0;
-    for (unsigned i = 0; gs_runtime.workers && i < max; i++) {
-        if (gs_runtime.workers[i])
-            gs_file_ring_free(gs_runtime.workers[i]);
+    for (unsigned i = 0; gs_runtime.workers && i < max; i++)
         gs_worker_free(gs_runtime.workers[i]);
-    }
     free(gs_runtime.workers);
     gs_runtime.workers = NULL;
 }

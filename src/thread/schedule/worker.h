@@ -27,7 +27,6 @@
 #define LIKELY(condition_) __builtin_expect(!!(condition_), 1)
 #define UNLIKELY(condition_) __builtin_expect(!!(condition_), 0)
 
-struct file_ring;
 struct shared_stacks;
 struct watch;
 struct worker;
@@ -167,8 +166,6 @@ struct worker {
     bool is_started; /* it has a kernel thread, other than the program's first */
     atomic_int tid;
     int result;
-    struct file_ring *file_ring; /* NULL: none yet, or not supported */
-    bool has_no_file_ring;
     struct gs_page_cache page_cache;
     struct gs_signal dump; /* used by the first worker only */
     void *signal_stack;    /* of SIGNAL_STACK_SIZE bytes, for the handler of SIGSEGV */

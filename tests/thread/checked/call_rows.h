@@ -242,16 +242,13 @@ static void run(unsigned workers, gs_thread_fn *fn)
     MUST_EQ(gs_threads_run(&options, run_on_first_worker, &fn, NULL), 0);
 }
 
-/* With io_uring and without, with one worker and several. */
+/* With one worker and several. */
 static void run_all(gs_thread_fn *fn)
 {
     open_all();
     gs_sys_set_fault(before_system_call, NULL);
-    for (int has_ring = 1; has_ring >= 0; has_ring--) {
-        run(1, fn);
-        run(3, fn);
-        setenv("GOSSAMER_NO_IO_URING", "1", 1);
-    }
+    run(1, fn);
+    run(3, fn);
     unlink(fifo);
 }
 

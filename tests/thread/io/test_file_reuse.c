@@ -1,5 +1,5 @@
-/* Calls on files that wait for a kernel thread of the pool or for io_uring, while their number
- * comes to refer to another file. The kernel looks it up when it makes the call: that may be before
+/* Calls on files that wait for a kernel thread of the pool, while their number comes to refer to
+ * another file. The kernel looks it up when it makes the call: that may be before
  * gs_close, and then the call is of the old file, or it fails. The other file must be left
  * alone. */
 #include "tests/newer_call.h"
@@ -142,7 +142,6 @@ static const struct call {
     {"gs_write when ready", EVENTS, write_event, JOB_STREAM, SYS_writev},
 };
 static const struct call *call;
-static bool has_pool; /* calls on files are not made by io_uring */
 
 /* ---- The files ---- */
 
@@ -310,11 +309,10 @@ static bool close_and_reuse(void)
     return fd == number;
 }
 
-/* is_submitted: the loop may have polled before: then the kernel knows the old file. */
-static void check_call(struct gs_thread *caller, bool is_submitted)
+static void check_call(struct gs_thread *caller)
 {
     intptr_t result = (intptr_t)join(caller);
-    if (result != -EBADF && !(is_submitted && result >= 0)) {
+    if (result != -EBADF) {
         fprintf(stderr, "%s: %d\n", call->name, (int)result);
         MUST_EQ(result, -EBADF);
     }
@@ -336,22 +334,16 @@ static void reset(bool holds_in_pool)
     make_both(call->kind);
 }
 
-static bool may_use_ring(const struct call *each)
-{
-    return !has_pool && each->job != JOB_STREAM && each->number != SYS_sendfile;
-}
-
-/* The call waits for a kernel thread of the pool, or its request to io_uring is not submitted. */
+/* The call waits for a kernel thread of the pool. */
 static void check_queued(void)
 {
-    bool uses_ring = may_use_ring(call);
     reset(false);
     struct gs_thread *occupier = spawn(occupy_pool, NULL);
     await_hold();
     struct gs_thread *caller = spawn(make_call, NULL);
     gs_thread_yield();
-    MUST(close_and_reuse() || uses_ring);
-    check_call(caller, uses_ring);
+    MUST(close_and_reuse());
+    check_call(caller);
     join(occupier);
     close_all();
 }
@@ -364,7 +356,7 @@ static void check_in_pool(void)
     struct gs_thread *caller = spawn(make_call, NULL);
     await_hold();
     MUST(!close_and_reuse());
-    check_call(caller, false);
+    check_call(caller);
     MUST_EQ(fcntl(number, F_GETFD), -1);
     old = -1;
     close_all();
@@ -480,7 +472,7 @@ static void check_position(void)
     struct gs_thread *caller = spawn(make_call, NULL);
     gs_thread_yield();
     MUST(close_and_reuse());
-    check_call(caller, false);
+    check_call(caller);
     join(reader);
     close_all();
 }
@@ -495,41 +487,24 @@ static void *check_table(void *unused)
     socket_ends[1] = peer;
     for (call = waiting_calls; call < end; call++) {
         check_queued();
-        if (may_use_ring(call))
-            continue;
         check_in_pool();
         check_forgotten();
     }
     call = waiting_calls;
-    for (int i = 0; has_pool && i < 2; i++)
-        check_replaced(i);
-    if (has_pool) {
-        check_kind();
-        check_kind_at_close();
-        check_position();
-    }
+    check_replaced(false);
+    check_replaced(true);
+    check_kind();
+    check_kind_at_close();
+    check_position();
     close(listener), close(text), close(socket_ends[0]), close(socket_ends[1]);
     return unused;
 }
 
-/* One kernel thread, which can be occupied. */
-static void run_table(bool uses_pool)
+TEST(call_that_waits_for_the_pool_leaves_the_numbers_next_file_alone)
 {
+    /* One kernel thread, which can be occupied. */
     const struct gs_threads_options options = {.max_pool_threads = 1, .stuck_ns = GS_NEVER};
-    has_pool = uses_pool;
-    if (uses_pool)
-        setenv("GOSSAMER_NO_IO_URING", "1", 1);
     gs_sys_set_fault(hold_in_pool, NULL);
     CHECK_EQ(gs_threads_run(&options, check_table, NULL, NULL), 0);
     gs_sys_set_fault(NULL, NULL);
-}
-
-TEST(call_that_waits_for_io_uring_leaves_the_numbers_next_file_alone)
-{
-    run_table(false);
-}
-
-TEST(call_that_waits_for_the_pool_leaves_the_numbers_next_file_alone)
-{
-    run_table(true);
 }

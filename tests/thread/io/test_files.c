@@ -1,5 +1,3 @@
-/* Files with io_uring, if the kernel supports it, and with the pool: the results must be the
- * same. */
 #include "tests/thread/schedule/forking.h"
 
 #include <fcntl.h>
@@ -15,15 +13,6 @@ enum { THREADS = IS_EMULATED ? 40 : 300, RECORDS = 20, SIZE = 64 };
 
 static char path[64];
 static int fd;
-static atomic_uint setups, enters;
-
-static long count_calls(long number, void *data)
-{
-    (void)data;
-    atomic_fetch_add(&setups, number == SYS_io_uring_setup);
-    atomic_fetch_add(&enters, number == SYS_io_uring_enter);
-    return 0;
-}
 
 static const struct open_how to_write = {.flags = O_RDWR | O_CLOEXEC};
 
@@ -159,38 +148,22 @@ TEST(threads_that_write_at_the_same_position_take_turns)
     run_both(append_all);
 }
 
-/* ---- Kernel interfaces ---- */
+/* ---- Results ---- */
 
-static void *use_ring(void *unused)
+static void *get_status(void *unused)
 {
-    struct gs_thread *threads[THREADS];
-    struct stat stat;
-    make_file();
-    if (!atomic_load(&enters))
-        MUST(getenv("GOSSAMER_NO_IO_URING") || atomic_load(&setups));
-    spawn_all(write_and_read, threads);
-    unsigned before = atomic_load(&enters);
-    join_all(threads);
-    /* each thread makes several calls */
-    if (before)
-        MUST(atomic_load(&enters) - before < 2 * THREADS * RECORDS);
+    struct stat stat, plain;
     MUST_EQ(gs_stat(AT_FDCWD, "/dev/null", &stat, GS_NEVER), 0);
-    struct stat plain;
     MUST_EQ(fstatat(AT_FDCWD, "/dev/null", &plain, 0), 0);
     MUST(S_ISCHR(stat.st_mode) && stat.st_rdev == plain.st_rdev && stat.st_dev == plain.st_dev &&
          stat.st_ino == plain.st_ino && stat.st_nlink == plain.st_nlink &&
          stat.st_mtim.tv_nsec == plain.st_mtim.tv_nsec);
-    remove_file();
     return unused;
 }
 
-TEST(calls_of_many_threads_are_handed_over_together)
+TEST(status_is_that_of_the_kernel)
 {
-    gs_sys_set_fault(count_calls, NULL);
-    run_both(use_ring);
-    gs_sys_set_fault(NULL, NULL);
-    if (getenv("GOSSAMER_NO_IO_URING"))
-        CHECK_EQ(atomic_load(&setups), 0);
+    run_both(get_status);
 }
 
 static void *return_errors(void *unused)
@@ -218,14 +191,6 @@ TEST(errors_and_end_of_file_are_returned)
 
 /* ---- Deadlines and cancellation of calls that would never complete ---- */
 
-static int has_ring(void)
-{
-    struct stat stat;
-    unsigned before = atomic_load(&enters);
-    MUST_EQ(gs_stat(AT_FDCWD, "/", &stat, GS_NEVER), 0);
-    return atomic_load(&enters) > before;
-}
-
 static void *open_for_ever(void *unused)
 {
     const struct open_how to_read = {.flags = O_RDONLY | O_CLOEXEC};
@@ -236,8 +201,6 @@ static void *open_for_ever(void *unused)
 static void *wait_for_writer(void *unused)
 {
     const struct open_how to_read = {.flags = O_RDONLY | O_CLOEXEC};
-    if (!has_ring())
-        return unused;
     strcpy(path, "/tmp/gossamer-files-XXXXXX");
     MUST(mkdtemp(path));
     strcat(path, "/fifo");
@@ -264,11 +227,9 @@ static void *wait_for_writer(void *unused)
     return unused;
 }
 
-TEST(operation_in_progress_ends_at_the_deadline_and_by_cancellation)
+TEST(open_in_progress_ends_at_the_deadline_and_by_cancellation)
 {
-    gs_sys_set_fault(count_calls, NULL);
     run_both(wait_for_writer);
-    gs_sys_set_fault(NULL, NULL);
 }
 
 /* ---- Calls on paths that would never complete, and others ---- */
@@ -305,37 +266,9 @@ TEST(calls_on_paths_that_never_complete_hold_up_no_others)
     run_both(open_many);
 }
 
-/* ---- A kernel that refuses all submissions ---- */
-
-static long refuse(long number, void *err)
-{
-    return number == SYS_io_uring_enter || number == SYS_io_uring_setup ? *(long *)err : 0;
-}
-
-static long refuse_enter(long number, void *err)
-{
-    return number == SYS_io_uring_enter ? *(long *)err : 0;
-}
-
-TEST(pool_does_what_the_ring_refuses)
-{
-    const char *poller = getenv("GS_POLLER");
-    if (poller && !strcmp(poller, "io_uring"))
-        return; /* the loops would fail as well */
-    static const long errors[] = {-ENOMEM, -EAGAIN, -EBUSY, -EPERM, -EINTR, -EBADF};
-    for (size_t i = 0; i < (IS_EMULATED ? 1 : sizeof errors / sizeof *errors); i++) {
-        long err = errors[i];
-        gs_sys_set_fault(refuse, &err);
-        run_both(share_file);
-        gs_sys_set_fault(refuse_enter, &err);
-        run_both(share_file);
-        gs_sys_set_fault(NULL, NULL);
-    }
-}
-
 /* ---- Fork ---- */
 
-static void *fork_with_ring(void *unused)
+static void *fork_beside_calls(void *unused)
 {
     struct gs_thread *threads[THREADS];
     int status;
@@ -359,8 +292,8 @@ static void *fork_with_ring(void *unused)
     return unused;
 }
 
-TEST(forked_child_has_a_ring_of_its_own)
+TEST(forked_child_uses_files)
 {
     skip_without_fork();
-    run_both(fork_with_ring);
+    run_both(fork_beside_calls);
 }

@@ -233,7 +233,6 @@ TEST(stuck_calls_of_one_kind_keep_none_of_another_waiting)
     snprintf(fifo, sizeof fifo, "/tmp/test_resolve.%d", getpid());
     CHECK_EQ(mkfifo(fifo, 0600), 0);
     CHECK_EQ(sem_init(&call_may_end, 0, 0), 0);
-    setenv("GOSSAMER_NO_IO_URING", "1", 1);
     for (unsigned workers = 1; workers < 4; workers += 2)
         run_with_pool(workers, 0, be_stuck_in_all_kinds);
     unlink(fifo);

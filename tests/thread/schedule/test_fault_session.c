@@ -355,29 +355,6 @@ TEST(memory_fails_cleanly_or_is_done_without)
     FAIL_EACH({SYS_mmap, -ENOMEM}, {SYS_mprotect, -ENOMEM}, {SYS_madvise, -EINVAL, true});
 }
 
-/* With this, only files use rings. */
-static void wait_with_epoll(void)
-{
-    setenv("GS_POLLER", "epoll", 1);
-}
-
-TEST(pool_is_as_good_as_a_ring_that_fails)
-{
-    wait_with_epoll();
-    FAIL_EACH({SYS_io_uring_setup, -ENOMEM, true}, {SYS_io_uring_setup, -EPERM, true},
-              {SYS_io_uring_enter, -EAGAIN, true}, {SYS_io_uring_enter, -ENOMEM, true},
-              {SYS_io_uring_enter, -EINTR, true});
-}
-
-TEST(ring_that_cannot_be_set_up_completely_is_not_used)
-{
-    wait_with_epoll();
-    /* The thread sanitizer does not see that memory was unmapped before another worker maps the
-     * same address. */
-    if (!GS_TSAN)
-        FAIL_EACH({SYS_io_uring_register, -ENOMEM, true});
-}
-
 TEST(failure_to_create_a_kernel_thread_is_returned)
 {
     FAIL_EACH({PTHREAD_CREATE, -EAGAIN});
