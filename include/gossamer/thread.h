@@ -156,9 +156,9 @@ GS_API int gs_threads_worker_stats(unsigned worker, struct gs_threads_stats *ret
  *
  * The compiler's unwinder finds the calls, so frame pointers are not needed, except for threads
  * that migrate, or that wait on other workers. Functions that are not exported have names unless
- * the program was stripped. Of the library, only the public function that waits is shown; a
- * stripped program with the static library also shows internal ones. Of a thread that another
- * worker runs, only the system call is named, or that it computes; gdb shows its calls. */
+ * the program was stripped. Of the library's newest calls, only the function that waits is shown.
+ * Of a thread that another worker runs, only the system call is named, or that it computes; gdb
+ * shows its calls. */
 GS_API void gs_threads_dump(int fd);
 
 /* Returns how stacks are guarded against overflow: "regions" (MADV_GUARD_INSTALL), "mprotect", or

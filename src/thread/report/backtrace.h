@@ -31,23 +31,6 @@ const void *gs_pc_of_interrupted(const void *context);
 void gs_backtrace_of_interrupted(const struct gs_thread *thread, const void *context,
                                  struct backtrace *ret_backtrace);
 
-/* ---- The program's calls (program_calls.c) ---- */
-
-enum { BACKTRACE_MAX = BACKTRACE_FIRST + BACKTRACE_LAST };
-
-/* A backtrace in which only the outermost public function is left of the library's calls that
- * follow each other, by its start: it is the same wherever in there the thread waits. */
-struct program_calls {
-    const void *innermost; /* the public function that was called last; NULL: it left no frame */
-    unsigned count;
-    unsigned omitted_at, omitted;     /* so many are missing before the call of that index */
-    const void *calls[BACKTRACE_MAX]; /* the others */
-};
-
-/* The caller has opened the symbols. */
-void gs_program_calls_of(const struct backtrace *backtrace, struct program_calls *ret_calls);
-void gs_program_calls_report(int fd, const struct program_calls *calls);
-
 /* ---- A thread that another worker runs (worker_activity.c) ---- */
 
 /* Describe what the worker's kernel thread is doing. Returns true if it is in a system call, false
@@ -60,10 +43,6 @@ struct symbol {
     const char *name; /* NULL: unknown. Valid until gs_symbols_close */
     const char *module;
     size_t offset; /* as addr2line takes it; the address itself if the module is unknown */
-    const void
-        *start;  /* of the function; NULL: unknown, as the next two if the symbols are not open */
-    bool is_own; /* it is a function of the library */
-    bool is_public; /* also declared in a public header */
 };
 
 /* Between these two calls, functions that are not exported are found, too. may_wait: wait for

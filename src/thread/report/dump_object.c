@@ -1,4 +1,5 @@
-#include "thread/report/dump.h"
+/* What a thread waits at. */
+#include "thread/report/report.h"
 
 #include <arpa/inet.h>
 #include <gossamer/sys.h>

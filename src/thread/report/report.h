@@ -22,6 +22,12 @@ void gs_report_symbol(int fd, const struct symbol *symbol);
 void gs_report_call(int fd, const void *pc);
 void gs_report_backtrace(int fd, const struct backtrace *backtrace);
 
+/* ---- What a thread waits at (dump_object.c) ---- */
+
+/* Describe it, after a space: the number of a descriptor with the address of its peer, the number
+ * of a signal, or an address. Empty: nothing is known. */
+void gs_dump_object(const struct wait_kind *kind, const void *object, char *ret_text, size_t size);
+
 /* ---- Deadlock of all threads (deadlock.c) ---- */
 
 void gs_report_deadlock(void);

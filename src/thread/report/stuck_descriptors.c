@@ -58,8 +58,7 @@ static void add_to_batch(struct descriptor *descriptor, int fd, void *data)
 {
     struct poll_batch *batch = data;
     const struct worker *owner = descriptor_owner(descriptor);
-    bool is_wanted = batch->worker ? owner == batch->worker : owner && atomic_load(&owner->is_stuck);
-    if (!is_wanted)
+    if (!owner || (batch->worker ? owner != batch->worker : !atomic_load(&owner->is_stuck)))
         return;
     struct pollfd poll = {.fd = fd};
     poll.events =

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 
-enum { MODULES_MAX = 8, SYMBOL_CACHE_SIZE = 64 };
+enum { MODULES_MAX = 8, CACHE_SIZE = 64 };
 
 /* A mapped file: its symbol table, and the names. */
 struct module {
@@ -25,24 +25,14 @@ struct module {
     size_t names_size;
 };
 
-/* What the symbol table says about an address. */
-struct function {
-    const char *name; /* NULL: unknown */
-    const void *start;
-    bool is_own, is_public;
-};
-
-/* Cache by address: many threads wait in the same functions. */
-struct cached_function {
-    const void *pc;
-    struct function function;
-};
-
 static struct gs_spin lock; /* guards all of this */
 static atomic_int holder;   /* the kernel thread that holds the lock */
 static struct module modules[MODULES_MAX];
 static unsigned module_count;
-static struct cached_function cache[SYMBOL_CACHE_SIZE];
+static struct {
+    const void *pc;
+    const char *name;
+} cache[CACHE_SIZE]; /* many threads wait in the same functions */
 
 static int kernel_thread(void)
 {
@@ -157,105 +147,43 @@ static const struct module *module_of(const struct link_map *map)
 
 /* ---- A function ---- */
 
-static const char *name_of(const struct module *module, const ElfW(Sym) * symbol)
+/* Returns the name of the function that contains the address; NULL: unknown. Global symbols are the
+ * last ones: they are preferred to local aliases, which compilers add for calls within a file
+ * (gs_thread_exit.localalias). */
+static const char *name_at(const struct module *module, uintptr_t at)
 {
-    return symbol->st_name < module->names_size ? module->names + symbol->st_name : "";
-}
-
-static bool is_hidden(const ElfW(Sym) * symbol)
-{
-    return (symbol->st_other & 3) == STV_HIDDEN;
-}
-
-/* Whether it is no static function. Linkers make hidden ones local, with or without the mark. */
-static bool is_external(const ElfW(Sym) * symbol)
-{
-    return symbol->st_info >> 4 != STB_LOCAL || is_hidden(symbol);
-}
-
-/* Whether it is a function of the library that several of its files call. */
-static bool is_librarys(const struct module *module, const ElfW(Sym) * symbol)
-{
-    return !strncmp(name_of(module, symbol), "gs_", 3);
-}
-
-/* The symbols around an address. */
-struct neighbours {
-    const ElfW(Sym) * at;            /* the function that contains it */
-    const ElfW(Sym) * below, *above; /* external functions */
-};
-
-static void find_neighbours(const struct module *module, uintptr_t at, struct neighbours *found)
-{
-    *found = (struct neighbours){NULL};
     for (size_t i = module->count; i-- > 0;) {
         const ElfW(Sym) *symbol = &module->symbols[i];
-        if ((symbol->st_info & 15) != STT_FUNC || symbol->st_shndx == SHN_UNDEF)
-            continue;
-        /* Global symbols are the last ones: they are preferred to local aliases, which compilers
-         * add for calls within a file (gs_thread_exit.localalias). */
-        if (!found->at && at - symbol->st_value < symbol->st_size)
-            found->at = symbol;
-        if (!is_external(symbol))
-            continue;
-        if (symbol->st_value > at) {
-            if (!found->above || symbol->st_value < found->above->st_value)
-                found->above = symbol;
-        } else if (!found->below || symbol->st_value > found->below->st_value) {
-            found->below = symbol;
-        }
+        if ((symbol->st_info & 15) == STT_FUNC && symbol->st_shndx != SHN_UNDEF &&
+            at - symbol->st_value < symbol->st_size && symbol->st_name < module->names_size)
+            return module->names + symbol->st_name;
     }
+    return NULL;
 }
 
-/* The names of the library's functions begin with gs_, except static ones. A linker keeps the
- * functions of a library together, so a static one is the library's if it is between two others. */
-static struct function function_at(const struct module *module, uintptr_t at)
+static const char *look_up(const struct link_map *map, const void *pc)
 {
-    struct neighbours near;
-    find_neighbours(module, at, &near);
-    const ElfW(Sym) *function = near.at;
-    bool is_own = function && (is_external(function) || is_librarys(module, function))
-                      ? is_librarys(module, function)
-                      : (near.below || near.above) &&
-                            (!near.below || is_librarys(module, near.below)) &&
-                            (!near.above || is_librarys(module, near.above));
-    return (struct function){
-        .name = function ? name_of(module, function) : NULL,
-        .start = function ? (const char *)module->map->l_addr + function->st_value : NULL,
-        .is_own = is_own,
-        .is_public = is_own && function && is_external(function) && !is_hidden(function),
-    };
-}
-
-static struct function look_up(const struct link_map *map, const void *pc)
-{
-    struct cached_function *known = &cache[(uintptr_t)pc * UINT64_C(0x9e3779b97f4a7c15) >> 58];
-    if (known->pc != pc) {
+    unsigned i = (uintptr_t)pc % CACHE_SIZE;
+    if (cache[i].pc != pc) {
         const struct module *module = module_of(map);
-        *known = (struct cached_function){.pc = pc};
-        if (module)
-            known->function = function_at(module, (uintptr_t)pc - map->l_addr);
+        cache[i].pc = pc;
+        cache[i].name = module ? name_at(module, (uintptr_t)pc - map->l_addr) : NULL;
     }
-    return known->function;
+    return cache[i].name;
 }
 
 void gs_symbols_find(const void *pc, struct symbol *ret_symbol)
 {
     Dl_info info;
     struct link_map *map = NULL;
-    struct function function = {NULL};
     *ret_symbol = (struct symbol){.offset = (uintptr_t)pc};
     if (!dladdr1(pc, &info, (void **)&map, RTLD_DL_LINKMAP) || !map)
         return;
     const char *slash = strrchr(info.dli_fname, '/');
-    if (is_holder())
-        function = look_up(map, pc);
+    const char *name = is_holder() ? look_up(map, pc) : NULL;
     *ret_symbol = (struct symbol){
-        .name = function.name ? function.name : info.dli_sname,
+        .name = name ? name : info.dli_sname,
         .module = slash ? slash + 1 : info.dli_fname,
         .offset = (uintptr_t)pc - map->l_addr,
-        .start = function.start,
-        .is_own = function.is_own,
-        .is_public = function.is_public,
     };
 }
