@@ -155,7 +155,7 @@ GS_API void gs_writer_done(struct gs_writer *writer);
 GS_API int gs_writer_write(struct gs_writer *writer, const void *bytes, size_t n,
                            uint64_t deadline_ns);
 
-/* Write text, as printf(3). Text that exceeds the buffer is formatted in allocated memory. Every
+/* Write text, as printf(3). Text that does not fit is formatted in allocated memory first. Every
  * error is sticky, because the stream then lacks the text.
  * Returns 0, or -EINVAL (vsnprintf(3) fails). */
 GS_API GS_PRINTF(3, 4) int gs_writer_printf(struct gs_writer *writer, uint64_t deadline_ns,

@@ -334,7 +334,7 @@ int gs_writer_write(struct gs_writer *writer, const void *bytes, size_t n, uint6
     return write_bytes(writer, bytes, n, deadline_ns);
 }
 
-/* Format text that exceeds the buffer, and write it. */
+/* Format text that does not fit, and write it. */
 static int print_large(struct gs_writer *writer, uint64_t deadline_ns, const char *format,
                        va_list arguments)
 {
@@ -356,25 +356,19 @@ int gs_writer_vprintf(struct gs_writer *writer, uint64_t deadline_ns, const char
     begin_write(writer);
     if (writer->err)
         return writer->err;
-    for (bool is_flushed = false;; is_flushed = true) {
-        size_t room = writer->size - writer->used;
-        va_list copy;
-        va_copy(copy, arguments);
-        int n = vsnprintf(writer->buffer + writer->used, room, format, copy);
-        va_end(copy);
-        if (n < 0) {
-            writer->err = -EINVAL;
-            return -EINVAL;
-        }
-        if ((size_t)n < room) { /* a null byte follows the text */
-            writer->used += (size_t)n;
-            return 0;
-        }
-        if (is_flushed || (size_t)n >= writer->size)
-            return print_large(writer, deadline_ns, format, arguments);
-        if (make_room(writer, deadline_ns))
-            return writer->err;
+    size_t room = writer->size - writer->used;
+    va_list copy;
+    va_copy(copy, arguments);
+    int n = vsnprintf(writer->buffer + writer->used, room, format, copy);
+    va_end(copy);
+    if (n < 0) {
+        writer->err = -EINVAL;
+        return -EINVAL;
     }
+    if ((size_t)n >= room) /* a null byte follows the text */
+        return print_large(writer, deadline_ns, format, arguments);
+    writer->used += (size_t)n;
+    return 0;
 }
 
 int gs_writer_printf(struct gs_writer *writer, uint64_t deadline_ns, const char *format, ...)

@@ -36,17 +36,16 @@ static void print_descriptor(int fd, char *ret_text, size_t size)
 {
     union address address = {{0}};
     socklen_t length = sizeof address;
+    const char *label = ", peer ";
     int n = snprintf(ret_text, size, " at descriptor %d", fd);
-    if (n < 0 || (size_t)n >= size)
-        return;
-    if (!gs_sys_getpeername(fd, &address.any, &length)) {
-        print_address(", peer ", &address, ret_text + n, size - (size_t)n);
-        return;
+    int err = gs_sys_getpeername(fd, &address.any, &length);
+    if (err) {
+        label = ", bound to ";
+        length = sizeof address;
+        err = gs_sys_getsockname(fd, &address.any, &length);
     }
-    address = (union address){{0}};
-    length = sizeof address;
-    if (!gs_sys_getsockname(fd, &address.any, &length))
-        print_address(", bound to ", &address, ret_text + n, size - (size_t)n);
+    if (!err && n > 0 && (size_t)n < size)
+        print_address(label, &address, ret_text + n, size - (size_t)n);
 }
 
 void gs_dump_object(const struct wait_kind *kind, const void *object, char *ret_text, size_t size)
