@@ -19,7 +19,7 @@ static inline uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 
 /* An I/O call and its arguments. */
 struct io_call {
-    ssize_t (*try)(const struct io_call *call); /* does not wait */
+    ssize_t (*try)(const struct io_call *call); /* does not wait, unless the pool makes it */
     struct opened file;
     int flags, count;
     unsigned direction;
