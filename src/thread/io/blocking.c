@@ -42,11 +42,6 @@ static void start_job(void *argument)
         gs_thread_enqueue(worker_current(), start->call->thread);
 }
 
-static void do_nothing(void *argument)
-{
-    (void)argument;
-}
-
 static int fail(struct blocking_call *call, int err)
 {
     if (call->job.discard)
@@ -70,7 +65,7 @@ static int run(struct blocking_call *call, uint64_t deadline_ns)
         return err;
     if (state == JOB_QUEUED)
         return fail(call, err);
-    (void)gs_thread_wait_then(self, do_nothing, NULL, &uninterruptible);
+    (void)gs_thread_wait(self, NULL, &uninterruptible);
     return 0;
 }
 

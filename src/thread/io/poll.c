@@ -87,19 +87,16 @@ static int wait_for_one(struct notification *notification, const struct wait *wa
     return gs_notification_wait(notification, wait, gs_spin_unlock_callback, &notification->lock);
 }
 
-static struct gs_wait_queue *queue_of(struct descriptor *descriptor, int direction)
-{
-    return direction ? &descriptor->writers : &descriptor->readers;
-}
+static const unsigned directions[] = {GS_READ, GS_WRITE};
 
 static void queue_waiters(struct poll_waiters *waiters, unsigned i, struct descriptor *descriptor)
 {
     struct gs_waiter *waiter = waiters->each[i].directions;
-    for (int direction = 0; direction < 2; direction++) {
-        if (!(waiters->polls[i].events & (direction ? GS_WRITE : GS_READ)))
+    for (int k = 0; k < 2; k++) {
+        if (!(waiters->polls[i].events & directions[k]))
             continue;
-        waiter[direction] = (struct gs_waiter){.item = &waiters->notification};
-        waiters_append(queue_of(descriptor, direction), &waiter[direction]);
+        waiter[k] = (struct gs_waiter){.item = &waiters->notification};
+        waiters_append(descriptor_queue(descriptor, directions[k]), &waiter[k]);
     }
 }
 
@@ -130,9 +127,9 @@ static void dequeue(struct poll_waiters *waiters, unsigned i)
     if (!descriptor)
         return;
     spin_lock(&descriptor->lock);
-    for (int direction = 0; direction < 2; direction++)
-        if (waiter_is_queued(&waiter[direction]))
-            waiters_remove(queue_of(descriptor, direction), &waiter[direction]);
+    for (int k = 0; k < 2; k++)
+        if (waiter_is_queued(&waiter[k]))
+            waiters_remove(descriptor_queue(descriptor, directions[k]), &waiter[k]);
     spin_unlock(&descriptor->lock);
 }
 
