@@ -66,8 +66,8 @@ struct dumped {
     const struct gs_thread *thread;
     char name[NAME_SIZE];
     enum state state;
-    unsigned worker;   /* which runs it, from 1 */
-    char activity[64]; /* of that worker; empty: the thread calls for the dump */
+    unsigned worker;              /* which runs it, from 1 */
+    char activity[64];            /* of that worker; empty: the thread calls for the dump */
     const struct wait_kind *kind; /* if it waits; else NULL, as the next two */
     const void *object;
     uint64_t waited_ns;
@@ -88,8 +88,7 @@ static bool is_alike(const struct dumped *a, const struct dumped *b)
 {
     const struct backtrace *left = &a->backtrace, *right = &b->backtrace;
     return a->state == b->state && a->state != IS_RUNNING && a->kind == b->kind &&
-           left->count == right->count &&
-           !memcmp(left->first, right->first, sizeof left->first) &&
+           left->count == right->count && !memcmp(left->first, right->first, sizeof left->first) &&
            !memcmp(left->last, right->last, sizeof left->last);
 }
 

@@ -61,9 +61,8 @@ static void add_to_batch(struct descriptor *descriptor, int fd, void *data)
     if (!owner || (batch->worker ? owner != batch->worker : !atomic_load(&owner->is_stuck)))
         return;
     struct pollfd poll = {.fd = fd};
-    poll.events =
-        (short)((has_waiters(&descriptor->readers) ? POLLIN | POLLRDHUP | POLLPRI : 0) |
-                (has_waiters(&descriptor->writers) ? POLLOUT : 0));
+    poll.events = (short)((has_waiters(&descriptor->readers) ? POLLIN | POLLRDHUP | POLLPRI : 0) |
+                          (has_waiters(&descriptor->writers) ? POLLOUT : 0));
     if (poll.events)
         batch->polls[batch->count++] = poll;
     if (batch->count == BATCH_SIZE)

@@ -170,9 +170,9 @@ static void run_rows(void (*disturb)(void))
 
 static bool is_made_by_pool(long number)
 {
-    static const long numbers[] = {SYS_preadv2,    SYS_pwritev2, SYS_readv,   SYS_writev,
-                                   SYS_openat2,    SYS_newfstatat, SYS_fsync, SYS_connect,
-                                   SYS_accept4,    SYS_sendfile};
+    static const long numbers[] = {SYS_preadv2, SYS_pwritev2,   SYS_readv, SYS_writev,
+                                   SYS_openat2, SYS_newfstatat, SYS_fsync, SYS_connect,
+                                   SYS_accept4, SYS_sendfile};
     for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++)
         if (number == numbers[i])
             return !gs_thread_self();

@@ -407,9 +407,9 @@ static void run_row(void)
 
 TEST(no_call_on_a_file_in_blocking_mode_blocks_its_worker)
 {
-    gs_thread_fn *const rows[] = {
-        read_all_sources,      write_to_full_terminal,  accept_after_theft,
-        send_file_after_theft, write_to_ready_terminal, connect_to_crowded};
+    gs_thread_fn *const rows[] = {read_all_sources,        write_to_full_terminal,
+                                  accept_after_theft,      send_file_after_theft,
+                                  write_to_ready_terminal, connect_to_crowded};
     if (IS_EMULATED)
         SKIP("an emulator is too slow for calls that a timer interrupts");
     CHECK(mkdtemp(folder) != NULL);
