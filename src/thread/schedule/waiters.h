@@ -118,8 +118,8 @@ static inline void claimed_add(struct claimed *claimed, struct gs_waiter *waiter
     claimed->last = waiter;
 }
 
-/* Claim all waiters of the queue. The caller holds the lock. Threads that stay on its worker are made
- * ready at once: before the caller switches they neither run nor free the object. */
+/* Claim all waiters of the queue. The caller holds the lock. Threads that stay on its worker are
+ * made ready at once: before the caller switches they neither run nor free the object. */
 static inline void waiters_claim_all(struct worker *worker, struct gs_wait_queue *queue,
                                      struct claimed *claimed)
 {

@@ -63,8 +63,9 @@ void gs_shared_stack_init_thread(struct gs_thread *thread, gs_thread_fn *fn);
 /* Called by a thread that ends, while it is still on its stack. */
 void gs_shared_stack_leave(struct worker *worker, const struct gs_thread *thread);
 
-/* Make the thread, whose resume function is gs_thread_resume_shared, the occupant of its stack: then
- * the caller switches to it. Returns false if the caller is on that stack, or there is no memory. */
+/* Make the thread, whose resume function is gs_thread_resume_shared, the occupant of its stack:
+ * then the caller switches to it. Returns false if the caller is on that stack, or there is no
+ * memory. */
 bool gs_shared_stack_enter(struct worker *worker, struct gs_thread *thread);
 
 /* The worker ends: its stacks can be anybody's. */

@@ -3,9 +3,9 @@
  * that do not ask need no addresses for them. The lowest pages of a slot are a guard; the stack
  * above has at least the size that its class promises. The control blocks of each class are an
  * array; there is one more for threads that share stacks (shared_stack.h), which have no slots.
- * Free stacks are kept by each worker, in LIFO order. Slots are never unmapped, but their memory is given back when it has not been needed
- * for a while, or by gs_threads_trim. Where the addresses are limited (RLIMIT_AS), nothing is
- * reserved, and all slots are mapped one by one. */
+ * Free stacks are kept by each worker, in LIFO order. Slots are never unmapped, but their memory is
+ * given back when it has not been needed for a while, or by gs_threads_trim. Where the addresses
+ * are limited (RLIMIT_AS), nothing is reserved, and all slots are mapped one by one. */
 #ifndef GS_THREAD_STACKS_H
 #define GS_THREAD_STACKS_H
 
