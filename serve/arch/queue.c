@@ -37,7 +37,7 @@
 #define TIMEOUT_PER_QUEUED_NS (GS_SECOND / 50)
 
 struct queue_connection {
-    struct serve_blocking blocking;
+    struct serve_kernel kernel;
     struct serve_queue_node *node; /* its own while it is not in the queue */
     uint64_t timeout_ns;
     struct serve_parked parked;
@@ -83,13 +83,12 @@ static void add_connection(struct queue_server *queue, const struct serve_accept
         return;
     }
     unsigned shard = atomic_fetch_add(&queue->accepted, 1) % queue->shards.count;
-    serve_kernel_init(&connection->blocking, queue->admission, &queue->shards.items[shard],
-                      accepted);
-    connection->blocking.never_waits = queue->parks;
-    serve_parked_init(&connection->parked, &connection->blocking);
+    serve_kernel_init(&connection->kernel, queue->admission, &queue->shards.items[shard], accepted);
+    connection->kernel.blocking.never_waits = queue->parks;
+    serve_parked_init(&connection->parked, &connection->kernel.blocking);
     connection->node = node;
     connection->timeout_ns = TIMEOUT_NS + serve_queue_length(&queue->items) * TIMEOUT_PER_QUEUED_NS;
-    connection->blocking.idle_limit_ns = gs_clock_now() + connection->timeout_ns;
+    connection->kernel.idle_limit_ns = gs_clock_now() + connection->timeout_ns;
     enqueue(queue, connection);
 }
 
@@ -106,7 +105,7 @@ static void *run_acceptor(void *argument)
 
 static void end(struct queue_server *queue, struct queue_connection *connection)
 {
-    serve_kernel_done(&connection->blocking);
+    serve_kernel_done(&connection->kernel);
     serve_admission_release(queue->admission);
     free(connection->node);
     free(connection);
@@ -115,12 +114,12 @@ static void end(struct queue_server *queue, struct queue_connection *connection)
 /* Note what has happened to it while it was queued or parked. */
 static void catch_up(struct queue_connection *connection)
 {
-    struct serve_blocking *blocking = &connection->blocking;
+    struct serve_blocking *blocking = &connection->kernel.blocking;
     blocking->has_received = false;
     if (connection->was_parked)
         serve_blocking_ready(blocking, connection->events);
     connection->was_parked = false;
-    serve_blocking_check_idle(blocking, gs_clock_now());
+    serve_kernel_check_idle(&connection->kernel, gs_clock_now());
 }
 
 static bool is_answered(const struct serve_blocking *blocking)
@@ -142,11 +141,11 @@ static bool answer(struct serve_blocking *blocking)
 
 static void serve(struct queue_server *queue, struct queue_connection *connection)
 {
-    struct serve_blocking *blocking = &connection->blocking;
+    struct serve_blocking *blocking = &connection->kernel.blocking;
     catch_up(connection);
     bool has_more = answer(blocking);
     if (is_answered(blocking))
-        blocking->idle_limit_ns = gs_clock_now() + connection->timeout_ns;
+        connection->kernel.idle_limit_ns = gs_clock_now() + connection->timeout_ns;
     if (serve_blocking_is_over(blocking)) {
         end(queue, connection);
     } else if (queue->parks && !has_more) {

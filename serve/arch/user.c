@@ -64,40 +64,47 @@ struct user_shard {
  * in its shard's list: to choose one that gives way, and to cancel all when the server drains. */
 struct user_connection {
     union {
-        struct serve_accepted accepted; /* until its thread starts */
+        struct { /* until its thread starts */
+            struct serve_accepted accepted;
+            struct user_shard *start_shard;
+        };
         struct serve_blocking blocking;
     };
-    struct user_shard *shard;
     struct gs_list link;
     struct gs_thread *thread;
 };
 
 /* ---- A connection's thread ---- */
 
+static struct user_shard *shard_of(const struct user_connection *connection)
+{
+    return gs_container_of(connection->blocking.base.shard, struct user_shard, base);
+}
+
 /* Not inline: the copy would stay on the stack of a thread that waits. */
 __attribute__((noinline)) static void connection_init(struct user_connection *connection)
 {
     const struct serve_accepted accepted = connection->accepted;
-    struct user_server *user = connection->shard->user;
+    struct user_shard *shard = connection->start_shard;
     connection->thread = gs_thread_self();
-    serve_blocking_init(&connection->blocking, &serve_user_calls, &connection->shard->base,
-                        &accepted);
-    connection->blocking.drain_until_ns = &user->drain_until_ns;
-    pthread_mutex_lock(&connection->shard->connections_lock);
-    gs_list_append(&connection->shard->connections, &connection->link);
-    connection->shard->connection_count++;
-    pthread_mutex_unlock(&connection->shard->connections_lock);
+    serve_blocking_init(&connection->blocking, &serve_user_calls, &shard->base, &accepted);
+    pthread_mutex_lock(&shard->connections_lock);
+    gs_list_append(&shard->connections, &connection->link);
+    shard->connection_count++;
+    pthread_mutex_unlock(&shard->connections_lock);
 }
 
-static void connection_done(struct user_connection *connection)
+/* Not inline: its registers would be saved on that stack, too. */
+__attribute__((noinline)) static void connection_done(struct user_connection *connection)
 {
-    pthread_mutex_lock(&connection->shard->connections_lock);
+    struct user_shard *shard = shard_of(connection);
+    pthread_mutex_lock(&shard->connections_lock);
     gs_list_remove(&connection->link);
-    connection->shard->connection_count--;
-    pthread_mutex_unlock(&connection->shard->connections_lock);
+    shard->connection_count--;
+    pthread_mutex_unlock(&shard->connections_lock);
     gs_forget(connection->blocking.base.fd);
     serve_connection_done(&connection->blocking.base);
-    gs_semaphore_post(&connection->shard->user->slots);
+    gs_semaphore_post(&shard->user->slots);
 }
 
 static void *serve(void *argument)
@@ -119,7 +126,7 @@ static int on_accepted(void *data, const struct serve_accepted *accepted)
     if (!connection)
         return -ENOMEM;
     connection->accepted = *accepted;
-    connection->shard = shard;
+    connection->start_shard = shard;
     int err = gs_thread_spawn(&attributes, serve, connection, NULL);
     if (err)
         free(connection);
@@ -259,6 +266,7 @@ static int init(struct user_server *user)
         user->shards[i].user = user;
         user->shards[i].connections_lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
         gs_list_init(&user->shards[i].connections);
+        user->shards[i].base.drain_until_ns = &user->drain_until_ns;
         err = serve_shard_init(&user->shards[i].base, server, i, server->workers > 1);
     }
     return err;

@@ -17,47 +17,53 @@ static void load(struct serve_blocking *blocking);
 static bool pause_for_memory(struct serve_blocking *blocking);
 static bool send_output(struct serve_blocking *blocking, unsigned wants);
 static LOOPS_FRAME bool step(struct serve_blocking *blocking);
-static LOOPS_FRAME bool receive_by(struct serve_blocking *blocking, uint64_t deadline_ns);
+static LOOPS_FRAME bool receive(struct serve_blocking *blocking, bool may_wait);
 static bool lingered_too_long(const struct serve_blocking *blocking);
 static uint64_t deadline_of(const struct serve_blocking *blocking);
 static uint64_t drain_until(const struct serve_blocking *blocking);
+static uint64_t idle_limit(const struct serve_blocking *blocking);
 
 OWN_FRAME void serve_blocking_set_waits(struct serve_blocking *blocking, uint64_t waits)
 {
-    _Atomic(uint64_t) *at = blocking->entry ? &blocking->entry->waits : &blocking->own_waits;
-    atomic_store_explicit(at, waits, memory_order_release);
+    struct serve_entry *entry =
+        blocking->calls->is_kernel ? serve_kernel_of(blocking)->entry : NULL;
+    atomic_store_explicit(entry ? &entry->waits : &blocking->own_waits, waits,
+                          memory_order_release);
 }
 
 /* ---- The loop ---- */
 
 /* The time of user-level threads is when their worker last looked for events: if it has not changed
  * since the last call, the connection has not waited. */
-static void yield_if_it_never_waited(struct serve_blocking *blocking, uint64_t *last_ns)
+static OWN_FRAME void yield_if_it_never_waited(struct serve_blocking *blocking)
 {
-    uint64_t now_ns = blocking->calls->now();
-    if (blocking->calls->yield && now_ns == *last_ns)
+    uint32_t now_ns = (uint32_t)blocking->calls->now();
+    if (blocking->calls->yield && now_ns == blocking->yielded_ns)
         blocking->calls->yield();
-    *last_ns = now_ns;
+    blocking->yielded_ns = now_ns;
 }
 
 void serve_blocking_run(struct serve_blocking *blocking)
 {
-    uint64_t last_ns = 0;
-    for (unsigned steps = 1; !serve_blocking_is_over(blocking); steps++) {
+    while (!serve_blocking_is_over(blocking)) {
         step(blocking);
-        if (steps % STEPS_MAX == 0)
-            yield_if_it_never_waited(blocking, &last_ns);
+        if (++blocking->steps % STEPS_MAX == 0)
+            yield_if_it_never_waited(blocking);
     }
 }
 
 static LOOPS_FRAME bool step(struct serve_blocking *blocking)
 {
-    unsigned wants = gs_http_conn_wants(&blocking->base.http);
-    if (drain_until(blocking) != GS_NEVER && !blocking->is_draining)
+    if (drain_until(blocking) != GS_NEVER && !blocking->is_draining) {
         drain(blocking);
-    else if (lingered_too_long(blocking))
+        return true;
+    }
+    if (lingered_too_long(blocking)) {
         serve_blocking_wait_failed(blocking, -ETIMEDOUT);
-    else if (wants & GS_HTTP_LOAD)
+        return true;
+    }
+    unsigned wants = gs_http_conn_wants(&blocking->base.http);
+    if (wants & GS_HTTP_LOAD)
         load(blocking);
     else if (wants & GS_HTTP_SHUTDOWN)
         serve_connection_shut_down(&blocking->base, blocking->calls->now());
@@ -66,7 +72,7 @@ static LOOPS_FRAME bool step(struct serve_blocking *blocking)
     else if (wants & GS_HTTP_WRITE)
         return send_output(blocking, wants);
     else
-        return receive_by(blocking, deadline_of(blocking));
+        return receive(blocking, true);
     return true;
 }
 
@@ -85,7 +91,7 @@ static OWN_FRAME void drain(struct serve_blocking *blocking)
         blocking->calls->ignore_cancel();
     gs_http_conn_disable_keep_alive(&blocking->base.http);
     if (gs_http_conn_wants(&blocking->base.http) & GS_HTTP_READ)
-        receive_by(blocking, 0);
+        receive(blocking, false);
     serve_connection_drain(&blocking->base, blocking->calls->now());
 }
 
@@ -123,7 +129,7 @@ static bool wait_for_room(struct serve_blocking *blocking, unsigned wants)
     if (ready < 0)
         serve_blocking_wait_failed(blocking, ready);
     else if (!(ready & POLLOUT))
-        receive_by(blocking, deadline_of(blocking));
+        receive(blocking, true);
     return ready >= 0 && ready & POLLOUT;
 }
 
@@ -137,7 +143,7 @@ static OWN_FRAME bool send_output(struct serve_blocking *blocking, unsigned want
     if (blocking->never_waits || wants & GS_HTTP_READ || output.is_file)
         n = send_by(blocking, &output, 0);
     if (n == -EAGAIN && blocking->never_waits)
-        return wants & GS_HTTP_READ && receive_by(blocking, 0);
+        return wants & GS_HTTP_READ && receive(blocking, false);
     if (n == -EAGAIN && wait_for_room(blocking, wants))
         n = send_by(blocking, &output, deadline_of(blocking));
     if (n == -ETIMEDOUT || n == -ECANCELED)
@@ -160,13 +166,13 @@ static OWN_FRAME bool pause_for_memory(struct serve_blocking *blocking)
 
 /* ---- Receiving and answering ---- */
 
-/* Returns false if the deadline is 0 and nothing has arrived. */
-static LOOPS_FRAME bool receive_by(struct serve_blocking *blocking, uint64_t deadline_ns)
+/* Returns false if it must not wait and nothing has arrived. */
+static LOOPS_FRAME bool receive(struct serve_blocking *blocking, bool may_wait)
 {
     serve_blocking_set_waits(blocking, serve_connection_waits(&blocking->base));
-    ssize_t n = blocking->calls->receive_and_answer(blocking, deadline_ns);
+    ssize_t n = blocking->calls->receive_and_answer(blocking, may_wait ? deadline_of(blocking) : 0);
     serve_blocking_set_waits(blocking, SERVE_BUSY);
-    if (n == -ETIMEDOUT && !deadline_ns)
+    if (n == -ETIMEDOUT && (!may_wait || blocking->never_waits))
         return false;
     if (n < 0)
         serve_blocking_wait_failed(blocking, n);
@@ -202,13 +208,18 @@ static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 
 static uint64_t drain_until(const struct serve_blocking *blocking)
 {
-    return atomic_load_explicit(blocking->drain_until_ns, memory_order_relaxed);
+    return blocking->calls->drain_until(blocking);
+}
+
+static uint64_t idle_limit(const struct serve_blocking *blocking)
+{
+    return blocking->calls->is_kernel ? serve_kernel_of(blocking)->idle_limit_ns : GS_NEVER;
 }
 
 uint64_t serve_blocking_wait_limit(const struct serve_blocking *blocking)
 {
     uint64_t limit_ns = earlier(gs_http_conn_deadline(&blocking->base.http), drain_until(blocking));
-    return earlier(limit_ns, blocking->idle_limit_ns);
+    return earlier(limit_ns, idle_limit(blocking));
 }
 
 /* Of the next wait; 0: it must not wait. */
@@ -233,8 +244,8 @@ OWN_FRAME void serve_blocking_wait_failed(struct serve_blocking *blocking, ssize
         serve_connection_cut_off(&blocking->base);
     else if (err != -ETIMEDOUT)
         gs_http_conn_abort(&blocking->base.http);
-    else if (now_ns >= blocking->idle_limit_ns)
-        serve_blocking_check_idle(blocking, now_ns);
+    else if (now_ns >= idle_limit(blocking))
+        serve_kernel_check_idle(serve_kernel_of(blocking), now_ns);
     else
         serve_connection_expire(&blocking->base, now_ns);
 }
@@ -244,17 +255,14 @@ OWN_FRAME void serve_blocking_wait_failed(struct serve_blocking *blocking, ssize
 void serve_blocking_init(struct serve_blocking *blocking, const struct serve_blocking_calls *calls,
                          struct serve_shard *shard, const struct serve_accepted *accepted)
 {
-    static const _Atomic(uint64_t) never = GS_NEVER;
     const struct sockaddr *address = (const struct sockaddr *)&accepted->address;
     serve_connection_init(&blocking->base, accepted->fd, shard,
                           accepted->has_address ? address : NULL, calls->now());
     blocking->calls = calls;
-    blocking->drain_until_ns = &never;
-    blocking->idle_limit_ns = GS_NEVER;
-    blocking->drain_fd = -1;
     atomic_init(&blocking->own_waits, SERVE_BUSY);
-    blocking->entry = NULL;
     blocking->is_readable = true;
     blocking->is_draining = blocking->send_nomem = false;
     blocking->has_received = blocking->never_waits = false;
+    blocking->steps = 0;
+    blocking->yielded_ns = 0;
 }

@@ -15,6 +15,7 @@
 #include "serve/accept/admission.h"
 #include "serve/connection/connection.h"
 
+#include <gossamer/list.h>
 #include <poll.h>
 #include <stdatomic.h>
 
@@ -39,11 +40,16 @@ struct serve_blocking_calls {
     void (*load)(struct gs_http_load *load);
     uint64_t (*now)(void);
 
+    /* When the connection is aborted; GS_NEVER: the server is not draining. */
+    uint64_t (*drain_until)(const struct serve_blocking *blocking);
+
     /* From now on no wait ends with -ECANCELED. NULL: the calls look at is_draining. */
     void (*ignore_cancel)(void);
 
     /* Let others run; NULL: the kernel does. */
     void (*yield)(void);
+
+    bool is_kernel; /* they are those of kernel threads: the connection is a struct serve_kernel */
 };
 
 /* By user-level threads: the calls of gossamer/io.h. */
@@ -52,20 +58,24 @@ extern const struct serve_blocking_calls serve_user_calls;
 struct serve_blocking {
     struct serve_connection base;
     const struct serve_blocking_calls *calls;
-    /* When it is aborted; GS_NEVER: the server is not draining. */
-    const _Atomic(uint64_t) *drain_until_ns;
-    uint64_t idle_limit_ns; /* queue: when it is closed if it is idle; GS_NEVER: HTTP's deadline */
     /* Of serve_connection_waits while it waits, otherwise SERVE_BUSY: other threads may read it, to
      * choose one that gives way. If it has an entry in a table, that of the entry counts. */
     _Atomic(uint64_t) own_waits;
-    struct serve_table *table; /* kernel threads: of the admission */
-    struct serve_entry *entry; /* kernel threads: NULL if the table has no room for it */
-    int drain_fd;              /* kernel threads: can be read once the server drains */
-    bool is_readable;          /* kernel threads: the socket, as far as is known */
-    bool is_draining;          /* HTTP knows that the server drains */
-    bool send_nomem;           /* the kernel had no memory for what is to be sent */
-    bool has_received;         /* queue: something, since the caller has set it to false */
-    bool never_waits;          /* queue: a step does only what needs no waiting */
+    bool is_readable : 1;  /* kernel threads: the socket, as far as is known */
+    bool is_draining : 1;  /* HTTP knows that the server drains */
+    bool send_nomem : 1;   /* the kernel had no memory for what is to be sent */
+    bool has_received : 1; /* queue: something, since the caller has set it to false */
+    bool never_waits : 1;  /* queue: a step does only what needs no waiting */
+    uint8_t steps;         /* of serve_blocking_run, so far */
+    uint32_t yielded_ns;   /* when it last yielded, or could have: the lower half */
+};
+
+/* The same, with what only kernel threads and processes need. */
+struct serve_kernel {
+    struct serve_blocking blocking;
+    struct serve_admission *admission;
+    struct serve_entry *entry; /* NULL: the table has no room for it */
+    uint64_t idle_limit_ns; /* queue: when it is closed if it is idle; GS_NEVER: HTTP's deadline */
 };
 
 /* The stacks of threads that call serve_blocking_run. User-level threads have small ones, because
@@ -83,7 +93,7 @@ struct serve_blocking {
 /* Of address space; memory is what is touched of it, a few pages. */
 #define SERVE_KERNEL_STACK_SIZE (256 << 10)
 
-/* Takes accepted->fd. serve_connection_done releases it. The caller may set drain_until_ns. */
+/* Takes accepted->fd. serve_connection_done releases it. */
 void serve_blocking_init(struct serve_blocking *blocking, const struct serve_blocking_calls *calls,
                          struct serve_shard *shard, const struct serve_accepted *accepted);
 
@@ -105,9 +115,14 @@ ssize_t serve_blocking_answer(void *data, const void *bytes, size_t n);
 /* ---- By kernel threads and processes: a non-blocking call, then poll ---- */
 
 /* The slot stays the caller's. */
-void serve_kernel_init(struct serve_blocking *blocking, struct serve_admission *admission,
+void serve_kernel_init(struct serve_kernel *kernel, struct serve_admission *admission,
                        struct serve_shard *shard, const struct serve_accepted *accepted);
-void serve_kernel_done(struct serve_blocking *blocking);
+void serve_kernel_done(struct serve_kernel *kernel);
+
+static inline struct serve_kernel *serve_kernel_of(const struct serve_blocking *blocking)
+{
+    return gs_container_of(blocking, struct serve_kernel, blocking);
+}
 
 /* Serve a connection from its acceptance to its end. 24 KiB of stack. */
 void serve_kernel_run(struct serve_admission *admission, struct serve_shard *shard,
@@ -130,7 +145,7 @@ uint64_t serve_blocking_deadline(const struct serve_blocking *blocking);
 void serve_blocking_ready(struct serve_blocking *blocking, unsigned events);
 
 /* Close it if it is idle and its idle limit has passed. */
-void serve_blocking_check_idle(struct serve_blocking *blocking, uint64_t now_ns);
+void serve_kernel_check_idle(struct serve_kernel *kernel, uint64_t now_ns);
 
 /* ---- Between blocking.c and blocking_queue.c ---- */
 

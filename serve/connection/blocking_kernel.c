@@ -13,11 +13,18 @@ static uint64_t now(void)
     return gs_clock_now();
 }
 
+static uint64_t drain_until(const struct serve_blocking *blocking)
+{
+    return atomic_load_explicit(&serve_kernel_of(blocking)->admission->drain_until_ns,
+                                memory_order_relaxed);
+}
+
 static int kernel_wait(struct serve_blocking *blocking, unsigned events, uint64_t deadline_ns)
 {
     struct pollfd polls[] = {
         {.fd = events ? blocking->base.fd : -1, .events = (short)events},
-        {.fd = blocking->is_draining ? -1 : blocking->drain_fd, .events = POLLIN},
+        {.fd = blocking->is_draining ? -1 : serve_kernel_of(blocking)->admission->drain_fd,
+         .events = POLLIN},
     };
     int n;
     if (!deadline_ns)
@@ -70,7 +77,7 @@ static ssize_t kernel_send(struct serve_blocking *blocking, struct serve_output 
     }
 }
 
-void serve_kernel_init(struct serve_blocking *blocking, struct serve_admission *admission,
+void serve_kernel_init(struct serve_kernel *kernel, struct serve_admission *admission,
                        struct serve_shard *shard, const struct serve_accepted *accepted)
 {
     static const struct serve_blocking_calls calls = {
@@ -79,30 +86,32 @@ void serve_kernel_init(struct serve_blocking *blocking, struct serve_admission *
         .wait = kernel_wait,
         .load = gs_http_load_run,
         .now = now,
+        .drain_until = drain_until,
+        .is_kernel = true,
     };
-    serve_blocking_init(blocking, &calls, shard, accepted);
-    blocking->drain_until_ns = &admission->drain_until_ns;
-    blocking->drain_fd = admission->drain_fd;
-    blocking->table = admission->table;
-    blocking->entry =
-        serve_table_add(admission->table, accepted->fd, serve_connection_address(&blocking->base));
+    struct serve_connection *base = &kernel->blocking.base;
+    serve_blocking_init(&kernel->blocking, &calls, shard, accepted);
+    kernel->admission = admission;
+    kernel->idle_limit_ns = GS_NEVER;
+    kernel->entry = serve_table_add(admission->table, accepted->fd, serve_connection_address(base));
 }
 
-void serve_kernel_done(struct serve_blocking *blocking)
+void serve_kernel_done(struct serve_kernel *kernel)
 {
-    if (blocking->entry)
-        serve_table_remove(blocking->table, blocking->entry);
-    serve_connection_done(&blocking->base);
-    serve_shard_flush(blocking->base.shard);
+    struct serve_connection *base = &kernel->blocking.base;
+    if (kernel->entry)
+        serve_table_remove(kernel->admission->table, kernel->entry);
+    serve_connection_done(base);
+    serve_shard_flush(base->shard);
 }
 
 void serve_kernel_run(struct serve_admission *admission, struct serve_shard *shard,
                       const struct serve_accepted *accepted)
 {
-    struct serve_blocking blocking;
-    serve_kernel_init(&blocking, admission, shard, accepted);
-    serve_blocking_run(&blocking);
-    serve_kernel_done(&blocking);
+    struct serve_kernel kernel;
+    serve_kernel_init(&kernel, admission, shard, accepted);
+    serve_blocking_run(&kernel.blocking);
+    serve_kernel_done(&kernel);
 }
 
 int serve_kernel_thread_create(pthread_t *ret_thread, void *(*run)(void *data), void *data)

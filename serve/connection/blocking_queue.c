@@ -2,13 +2,13 @@
  * for where another thread does that. */
 #include "serve/connection/blocking.h"
 
-void serve_blocking_check_idle(struct serve_blocking *blocking, uint64_t now_ns)
+void serve_kernel_check_idle(struct serve_kernel *kernel, uint64_t now_ns)
 {
-    if (now_ns < blocking->idle_limit_ns)
+    if (now_ns < kernel->idle_limit_ns)
         return;
-    blocking->idle_limit_ns = GS_NEVER;
-    if (gs_http_conn_is_idle(&blocking->base.http))
-        serve_connection_drain(&blocking->base, now_ns);
+    kernel->idle_limit_ns = GS_NEVER;
+    if (gs_http_conn_is_idle(&kernel->blocking.base.http))
+        serve_connection_drain(&kernel->blocking.base, now_ns);
 }
 
 unsigned serve_blocking_events(const struct serve_blocking *blocking)

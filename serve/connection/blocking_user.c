@@ -117,12 +117,18 @@ static void ignore_cancel(void)
     gs_thread_set_cancelable(false);
 }
 
+static uint64_t drain_until(const struct serve_blocking *blocking)
+{
+    return atomic_load_explicit(blocking->base.shard->drain_until_ns, memory_order_relaxed);
+}
+
 const struct serve_blocking_calls serve_user_calls = {
     .receive_and_answer = user_receive,
     .send = user_send,
     .wait = user_wait,
     .load = load,
     .now = gs_threads_now,
+    .drain_until = drain_until,
     .ignore_cancel = ignore_cancel,
     .yield = gs_thread_yield,
 };

@@ -12,6 +12,7 @@
 
 #include <gossamer/http.h>
 #include <pthread.h>
+#include <stdatomic.h>
 
 struct serve_expiry;
 struct serve_root;
@@ -25,7 +26,8 @@ struct serve_shard {
     pthread_mutex_t lock;
     /* Whose log another process may reopen; NULL: this process does it. */
     struct serve_server *log_server;
-    struct serve_drain *drain;       /* NULL: it never drains */
+    struct serve_drain *drain;               /* NULL: it never drains */
+    const _Atomic(uint64_t) *drain_until_ns; /* user: when connections are aborted, or GS_NEVER */
     struct serve_refusals *refusals; /* also of failed transfers; NULL: they are not reported */
     struct gs_http_counts own, *sum; /* not in the sum yet; NULL: the service counts there */
     void (*on_cached)(void *data);   /* NULL: nobody expires what is cached */

@@ -4,7 +4,7 @@
 
 #include "tests/fault/server.h"
 
-#define SESSION_GOOD 100
+#define SESSION_GOOD 40
 #define SESSION_MARK "good" /* the user agent of each good request, as it appears in the log */
 
 /* Make the server allocate what it keeps, with more concurrent clients than in the session, all of

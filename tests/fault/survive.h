@@ -13,7 +13,7 @@ static inline void survive(const char *const *arguments, const struct fault *fau
     struct server server;
     const char *problem = points_start(&server, arguments);
     for (size_t i = 0; i < count && !problem; i++)
-        problem = points_survive(&server, &faults[i]);
+        problem = points_survive(&server, faults, i);
     if (problem)
         TEST_FAIL("%s", problem);
     CHECK_EQ(fault_unlisted(), 0);

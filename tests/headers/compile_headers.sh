@@ -1,5 +1,6 @@
 #!/bin/sh
-# Compile each public header alone as C11 and as C++17, and all together as C++20 and C++23, with GCC and clang.
+# Compile each public header alone, as C11 and as C++17, and all together as C++17, C++20 and C++23 with GCC and clang. Alone,
+# headers of C++ are compiled by one of the compilers, since both have the same standard library.
 # usage: compile_headers.sh INCLUDE_FOLDER
 set -u
 
@@ -35,11 +36,13 @@ for compiler in $(first_of gcc) $(first_of clang-19 clang); do
     done
 done
 compilers="$(first_of g++) $(first_of clang++-19 clang++)"
-for compiler in $compilers; do
+for compiler in $(first_of g++ clang++-19 clang++); do
     for header in "$include"/gossamer/*.h "$include"/gossamer/*.hpp; do
         compile "$compiler" c++ c++17 "$header"
     done
-    for standard in c++20 c++23; do
+done
+for compiler in $compilers; do
+    for standard in c++17 c++20 c++23; do
         compile "$compiler" c++ $standard "$include"/gossamer/*.h "$include"/gossamer/*.hpp
     done
 done

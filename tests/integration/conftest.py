@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from installation import PROGRAM, output
-from server import Server, arguments_for, configurations, is_selected
+from server import CLIENTS, Server, arguments_for, configurations, is_selected
 
 SMALL = b"<!doctype html>\n<title>small</title>\n" * 8
 
-# For tests of the reference: its generator, and a browser.
+# For tests of manual pages and of the reference: its generator, and a browser.
 TREE = Path(__file__).resolve().parents[2]
 sys.path += [str(TREE / "tools"), str(TREE / "tests/lab")]
 
@@ -55,21 +55,26 @@ class Starter:
         self.servers: list[Server] = []
 
     def __call__(
-        self, root: Path, *arguments: str, exact: bool = False, prefix: tuple[str, ...] = ()
+        self,
+        root: Path,
+        *arguments: str,
+        exact: bool = False,
+        clients: int = CLIENTS,
+        prefix: tuple[str, ...] = (),
     ) -> Server:
         """Start a server for root, on a free port unless the arguments contain an address.
 
         The prefix is a command that executes the server.
 
-        If a worker serves one connection at a time, the server has more workers than requested,
-        unless `exact`.
+        If a worker serves one connection at a time, the server has as many workers as it may have
+        clients at a time, not as requested, unless `exact`.
         """
         listens = arguments.count("--listen")
         address = () if listens else ("--listen", "127.0.0.1:0")
         output = self.folder / f"server-{len(self.servers)}"
         given = [*self.configuration.split(), *address, *arguments]
         if not exact:
-            given = arguments_for(self.configuration, (*address, *arguments))
+            given = arguments_for(self.configuration, (*address, *arguments), clients)
         server = Server.start(output, ["--arch", *given, str(root)], prefix)
         self.servers.append(server)
         server.wait_until_ready(listens or 1)

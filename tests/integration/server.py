@@ -83,9 +83,12 @@ def has_io_uring() -> bool:
     return fd >= 0
 
 
-# Architectures whose workers serve one connection at a time, with more workers than any test has
-# clients.
-ONE_AT_A_TIME = {"prefork": 320, "pool": 320, "queue": 640}
+# Architectures whose workers serve one connection at a time, and how many of them a test starts for
+# each of its clients.
+ONE_AT_A_TIME = {"prefork": 1, "pool": 1, "queue": 2}
+
+# Most tests have fewer clients. Others say how many: a process for each takes time to start.
+CLIENTS = 64
 
 # The server raises lower values, with a warning.
 MIN_WORKERS = {"queue": 2}
@@ -112,6 +115,11 @@ CORE_MODULES = (
     "error_log",
 )
 
+# On a connection, these run the code of another architecture, and differ in who accepts it: they
+# are left out where only what is sent over a connection matters.
+ALIKE = ("eager", "fork", "prefork", "pool")
+CONNECTION_MODULES = ("strict", "requests")
+
 # The modules that are run in the other configurations under a sanitizer, which is slow.
 SANITIZED_MODULES = ("strict", "stop", "roles", "workers", "metrics")
 
@@ -133,10 +141,12 @@ def configurations() -> list[str]:
 
 def is_selected(configuration: str, module: str) -> bool:
     """Return whether the tests of this module, test_serve_..., are run in this configuration."""
+    if configuration in FULL_CONFIGURATIONS or SELECTION_VARIABLE in os.environ:
+        return True
     is_sanitized = is_built_with("address") or is_built_with("thread")
-    core = SANITIZED_MODULES if is_sanitized else CORE_MODULES
-    is_core = module.removeprefix("test_serve_") in core
-    return is_core or configuration in FULL_CONFIGURATIONS or SELECTION_VARIABLE in os.environ
+    name = module.removeprefix("test_serve_")
+    is_alike = configuration in ALIKE and name in CONNECTION_MODULES
+    return name in (SANITIZED_MODULES if is_sanitized else CORE_MODULES) and not is_alike
 
 
 def serves_one_at_a_time(configuration: str) -> bool:
@@ -145,22 +155,24 @@ def serves_one_at_a_time(configuration: str) -> bool:
     return arch in ONE_AT_A_TIME and "--nonblocking" not in configuration
 
 
-def worker_count(configuration: str, requested: int) -> int:
-    """Return the number of workers for a test that requests this many."""
+def worker_count(configuration: str, requested: int, clients: int = CLIENTS) -> int:
+    """Return the number of workers for a test that requests this many, and has so many clients."""
     arch = configuration.split(maxsplit=1)[0]
     if serves_one_at_a_time(configuration):
-        return ONE_AT_A_TIME[arch]
+        return ONE_AT_A_TIME[arch] * clients
     return max(requested, MIN_WORKERS.get(arch, 1))
 
 
-def arguments_for(configuration: str, arguments: tuple[str, ...]) -> list[str]:
-    """Return the arguments after --arch for a test with these arguments."""
+def arguments_for(
+    configuration: str, arguments: tuple[str, ...], clients: int = CLIENTS
+) -> list[str]:
+    """Return the arguments after --arch for a test with these arguments, and so many clients."""
     given = list(arguments)
     if "--workers" in given:
         at = given.index("--workers") + 1
-        given[at] = str(worker_count(configuration, int(given[at])))
+        given[at] = str(worker_count(configuration, int(given[at]), clients))
     elif serves_one_at_a_time(configuration):
-        given += ["--workers", str(worker_count(configuration, 0))]
+        given += ["--workers", str(worker_count(configuration, 0, clients))]
     unlimited = ["--requests-per-connection", "0"] if configuration == "pool" else []
     return [*configuration.split(), *unlimited, *given]
 
@@ -320,7 +332,8 @@ class Server:
 
     def has_at_most_sockets(self, limit: int) -> bool:
         """Wait until it has at most this many sockets; return whether that happened."""
-        return any(self.descriptors("socket:") <= limit for _ in attempts())
+        # To look at many processes takes time.
+        return any(self.descriptors("socket:") <= limit for _ in attempts(pause_s=0.05))
 
     def refuses_connections(self) -> bool:
         """Wait until its address refuses connections; return whether that happened.

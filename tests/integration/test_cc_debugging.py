@@ -5,6 +5,8 @@ import re
 import shutil
 import signal
 import subprocess
+from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -24,6 +26,17 @@ def compile_program(name: str, folder: Path, *options: str) -> Path:
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return folder / "program"
+
+
+@pytest.fixture(scope="module")
+def parked(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """Return what compiles parked.c at a level, once for all tests that look at it."""
+
+    @cache
+    def compile_at(level: str) -> Path:
+        return compile_program("parked.c", tmp_path_factory.mktemp("parked"), level)
+
+    return compile_at
 
 
 def line_of(name: str, text: str) -> int:
@@ -143,8 +156,8 @@ def gdb(program: Path, *commands: str) -> str:
 
 
 @HAS_GDB
-def test_gdb_shows_lines_and_variables_behind_a_wait(tmp_path: Path) -> None:
-    program = compile_program("parked.c", tmp_path, "-O0")
+def test_gdb_shows_lines_and_variables_behind_a_wait(parked: Callable[[str], Path]) -> None:
+    program = parked("-O0")
     here, end = line_of("parked.c", "/* here */"), line_of("parked.c", "sum + line")
     said = gdb(
         program,
@@ -168,9 +181,9 @@ def test_gdb_shows_lines_and_variables_behind_a_wait(tmp_path: Path) -> None:
 @HAS_GDB
 @pytest.mark.parametrize("level", ["-O0", "-O1"])
 def test_the_script_shows_the_calls_of_a_parked_thread_with_variables(
-    level: str, tmp_path: Path
+    level: str, parked: Callable[[str], Path]
 ) -> None:
-    program = compile_program("parked.c", tmp_path, level)
+    program = parked(level)
     said = gdb(program, "break stop_here", "run", "gossamer threads", "gossamer bt all")
     assert re.search(r'^ +\d+ +0x\w+ +"" +compiled, waits for read at descriptor \d+$', said, re.M)
     waits, calls = line_of("parked.c", "/* waits */"), line_of("parked.c", "/* calls */")
@@ -242,8 +255,8 @@ def test_gdb_shows_an_inlined_function_in_optimised_code_behind_a_wait(tmp_path:
 
 
 @HAS_GDB
-def test_a_dump_names_compiled_threads_and_their_calls(tmp_path: Path) -> None:
-    program = compile_program("parked.c", tmp_path, "-O2")
+def test_a_dump_names_compiled_threads_and_their_calls(parked: Callable[[str], Path]) -> None:
+    program = parked("-O2")
     said = gdb(program, "break stop_here", "run", "call (void)gs_threads_dump(2)")
     waits, calls = line_of("parked.c", "/* waits */"), line_of("parked.c", "/* calls */")
     assert re.search(
@@ -255,8 +268,8 @@ def test_a_dump_names_compiled_threads_and_their_calls(tmp_path: Path) -> None:
     ), said
 
 
-def test_functions_that_resume_have_names_for_perf(tmp_path: Path) -> None:
-    program = compile_program("parked.c", tmp_path, "-O0")
+def test_functions_that_resume_have_names_for_perf(parked: Callable[[str], Path]) -> None:
+    program = parked("-O0")
     symbols = subprocess.run(["nm", program], capture_output=True, text=True, check=True).stdout
     assert {"get", "get.resume", "work.resume"} <= {
         line.split()[-1] for line in symbols.splitlines()

@@ -324,6 +324,14 @@ def test_no_installed_program_has_a_path_for_libraries(installed: Path) -> None:
         assert "RUNPATH" not in listed
 
 
+@pytest.fixture(scope="module")
+def prefix(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return where everything is installed: not moved, as gdb finds the script by its path."""
+    folder = tmp_path_factory.mktemp("prefix")
+    output("cmake", "--install", PROGRAM.parent, "--prefix", folder)
+    return folder
+
+
 @pytest.mark.skipif(bool(SANITIZERS), reason="gdb does not run programs with sanitizers well")
 @pytest.mark.skipif(not shutil.which("gdb"), reason="there is no gdb")
 @pytest.mark.parametrize(
@@ -332,11 +340,8 @@ def test_no_installed_program_has_a_path_for_libraries(installed: Path) -> None:
     ids=["auto-load", "source", "static"],
 )
 def test_gdb_knows_the_threads_of_a_program(
-    is_automatic: bool, flags: str, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+    is_automatic: bool, flags: str, prefix: Path, tmp_path: Path
 ) -> None:
-    # Not moved: gdb finds the script by the path of the library.
-    prefix = tmp_path_factory.mktemp("prefix")
-    output("cmake", "--install", PROGRAM.parent, "--prefix", prefix)
     share = prefix / "share"
     shutil.copy(ROOT / "examples/many.c", tmp_path)
     shell(f"cc -g many.c {flags} -o many", prefix, tmp_path)

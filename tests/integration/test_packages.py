@@ -36,35 +36,45 @@ def check_program(program: Path) -> None:
 
 
 def build_with_installed(
-    installed: Path, folder: Path, found: str, target: str, *words: str
-) -> Path:
+    installed: Path, folder: Path, found: str, targets: tuple[str, ...], *words: str
+) -> list[Path]:
+    """Build a program for each target in one project; return the programs, which work."""
     variables = environment(installed, folder)
-    project = write_project(folder / "project", found, target)
+    project = write_project(folder / "project", found, targets[0])
+    with (project / "CMakeLists.txt").open("a") as text:
+        for number, target in enumerate(targets[1:]):
+            text.write(f"add_executable(other{number} many.c)\n")
+            text.write(f"target_link_libraries(other{number} PRIVATE {target})\n")
     build = folder / "build"
     output("cmake", "-S", project, "-B", build, "-G", "Ninja", *words, **variables)
     output("cmake", "--build", build, **variables)
-    said = output(build / "many", "100", **variables)
-    assert said.splitlines()[-1] == SAID
-    return build / "many"
+    names = ("many", *(f"other{number}" for number in range(len(targets) - 1)))
+    for name in names:
+        said = output(build / name, "100", **variables)
+        assert said.splitlines()[-1] == SAID
+    return [build / name for name in names]
 
 
 @pytest.mark.parametrize(
-    ("target", "words", "is_shared"),
+    ("words", "targets"),
     [
-        ("gossamer::gossamer", (), True),
-        ("gossamer::gossamer", ("-DBUILD_SHARED_LIBS=ON",), True),
-        ("gossamer::gossamer", ("-DBUILD_SHARED_LIBS=OFF",), False),
-        ("gossamer::shared", ("-DBUILD_SHARED_LIBS=OFF",), True),
-        ("gossamer::static", (), False),
-        ("gossamer::checked", (), False),
+        ((), {"gossamer": True, "static": False, "checked": False}),
+        (("-DBUILD_SHARED_LIBS=ON",), {"gossamer": True}),
+        (("-DBUILD_SHARED_LIBS=OFF",), {"gossamer": False, "shared": True}),
     ],
 )
 def test_find_package(
-    target: str, words: tuple[str, ...], is_shared: bool, installed: Path, tmp_path: Path
+    words: tuple[str, ...], targets: dict[str, bool], installed: Path, tmp_path: Path
 ) -> None:
     found = "find_package(gossamer 0.1 REQUIRED COMPONENTS static shared checked)"
-    program = build_with_installed(installed, tmp_path, found, target, *words)
-    assert ("libgossamer.so.0" in libraries_needed(program)) == is_shared
+    names = tuple(f"gossamer::{name}" for name in targets)
+    words = (*words, "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON")
+    programs = build_with_installed(installed, tmp_path, found, names, *words)
+    for program, is_shared in zip(programs, targets.values(), strict=True):
+        assert ("libgossamer.so.0" in libraries_needed(program)) == is_shared
+    # Each is compiled with the options for stacks.
+    for entry in json.loads((tmp_path / "build/compile_commands.json").read_text()):
+        assert "-fstack-clash-protection" in entry["command"].split()
 
 
 def test_find_package_offers_the_library_that_is_there(installed: Path, tmp_path: Path) -> None:
@@ -74,31 +84,23 @@ def test_find_package_offers_the_library_that_is_there(installed: Path, tmp_path
         file.unlink()
     words = "-DBUILD_SHARED_LIBS=OFF"
     found = "find_package(gossamer 0.1 REQUIRED)"
-    program = build_with_installed(part, tmp_path, found, "gossamer::gossamer", words)
+    (program,) = build_with_installed(part, tmp_path, found, ("gossamer::gossamer",), words)
     assert "libgossamer.so.0" in libraries_needed(program)
     check_is_not_found(part, tmp_path / "other", "gossamer 0.1 COMPONENTS static")
 
 
-def check_is_not_found(installed: Path, folder: Path, words: str) -> None:
+def check_is_not_found(installed: Path, folder: Path, *packages: str) -> None:
     """Configure a project that cannot have what it asks for, as it knows."""
-    text = f"find_package({words})\nif(gossamer_FOUND)\n    message(FATAL_ERROR found)\nendif()"
+    text = "".join(
+        f"find_package({words})\nif(gossamer_FOUND)\n    message(FATAL_ERROR found)\nendif()\n"
+        for words in packages
+    )
     project = write_project(folder / "project", text, "m")
     output("cmake", "-S", project, "-B", folder / "build", **environment(installed, folder))
 
 
-@pytest.mark.parametrize("words", ["gossamer 0.2", "gossamer 1", "gossamer 0.0"])
-def test_find_package_refuses_another_minor_version(
-    words: str, installed: Path, tmp_path: Path
-) -> None:
-    check_is_not_found(installed, tmp_path, words)
-
-
-def test_find_package_gives_the_options_for_stacks(installed: Path, tmp_path: Path) -> None:
-    found = "find_package(gossamer 0.1 REQUIRED)"
-    words = "-DCMAKE_EXPORT_COMPILE_COMMANDS=ON"
-    program = build_with_installed(installed, tmp_path, found, "gossamer::gossamer", words)
-    (entry,) = json.loads((program.parent / "compile_commands.json").read_text())
-    assert "-fstack-clash-protection" in entry["command"].split()
+def test_find_package_refuses_another_minor_version(installed: Path, tmp_path: Path) -> None:
+    check_is_not_found(installed, tmp_path, "gossamer 0.2", "gossamer 1", "gossamer 0.0")
 
 
 @pytest.mark.skipif(not HAS_CXX, reason="configured without a C++ compiler")

@@ -6,11 +6,11 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import pytest
+from manual import options_of_help, options_of_page
 from server import unassigned_port
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -90,44 +90,14 @@ def test_help_of_a_command_fits_a_terminal_and_shows_defaults(command: str) -> N
     assert max(map(len, done.stdout.splitlines())) <= 100
 
 
-PAGES = sorted((ROOT / "docs/man").glob("gossamer-*.1"))
-
-
-# Each command of the lab has its own options; loading its modules takes longer than all the rest.
-LAB = """
-from gossamer_lab.cli import app
-from typer.testing import CliRunner
-
-for name in ("list", "run", "report", "compare", "publish", "doctor"):
-    print(CliRunner().invoke(app, [name, "--help"]).stdout)
-"""
-
-
-def help_of(page: Path) -> str:
-    """Return the help of the page's command, or of each command of the lab."""
-    if page.stem != "gossamer-lab":
-        return gossamer(page.stem.removeprefix("gossamer-"), "--help").stdout
-    command = [sys.executable, "-c", LAB]
-    return subprocess.run(
-        command, capture_output=True, text=True, cwd=ROOT / "lab", check=True
-    ).stdout
+# That of the lab is compared in tests/lab.
+PAGES = sorted(set((ROOT / "docs/man").glob("gossamer-*.1")) - {ROOT / "docs/man/gossamer-lab.1"})
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_the_manual_page_has_exactly_the_options_of_help(page: Path) -> None:
-    lines = [line.lstrip("│") for line in help_of(page).splitlines()]
-    in_help = {line.split("--")[1].split()[0] for line in lines if is_option(line)}
-    macros = [line.split() for line in page.read_text().splitlines() if line.startswith(".It Fl")]
-    in_page = {word.removeprefix("-") for words in macros for word in words if is_long(word)}
-    assert in_page == in_help - {"help", "version"}  # documented in gossamer.1
-
-
-def is_option(line: str) -> bool:
-    return line.startswith(" ") and line.lstrip().startswith("-") and "--" in line[:12]
-
-
-def is_long(word: str) -> bool:
-    return word.startswith("-") and len(word) > 1
+    shown = gossamer(page.stem.removeprefix("gossamer-"), "--help").stdout
+    assert options_of_page(page) == options_of_help(shown)
 
 
 def test_lab_receives_its_arguments_and_the_path_of_the_program(tmp_path: Path) -> None:

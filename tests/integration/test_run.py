@@ -360,7 +360,7 @@ import os, socket, sys, threading, time
 def wait(ends):
     while ends[0].recv(1): pass
 def compute(_):
-    end = time.monotonic() + 0.5
+    end = time.monotonic() + 0.1
     while time.monotonic() < end: sum(range(10000))
 pairs = [socket.socketpair() for _ in range(int(sys.argv[1]))]
 function = wait if sys.argv[2] == "wait" else compute
@@ -385,9 +385,9 @@ for _ in range(20):
 def test_explain_says_whether_a_program_gains(threads: int, kind: str, advice: str) -> None:
     done = run("--explain", "--workers", "1", sys.executable, "-c", GAINS, str(threads), kind)
     assert done.returncode == 0
-    numbers = rf" measured: \d+ threads, {2 * threads} connections, .*: .*{advice}"
-    assert len(re.findall(numbers, done.stderr, re.M)) == 1, done.stderr
-    assert done.stderr.startswith("gossamer run: measured: ")
+    # On a busy machine, the monitor may have named calls that held a worker.
+    line = rf"^gossamer run: measured: \d+ threads, {2 * threads} connections, .*: .*{advice}"
+    assert len(re.findall(line, done.stderr, re.M)) == 1, done.stderr
 
 
 def test_an_emulator_is_refused_with_a_way_out(tmp_path: Path) -> None:

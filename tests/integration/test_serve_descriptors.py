@@ -18,7 +18,8 @@ def limited(serve: Serve, root: Path) -> Server:
     """Return a server that may have few descriptors."""
     for i in range(READERS):
         sparse(root / f"{i}.bin", SIZE)
-    server = serve(root, "--rate", "0", prefix=("prlimit", f"--nofile={LIMIT}"))
+    few = ("prlimit", f"--nofile={LIMIT}")
+    server = serve(root, "--rate", "0", clients=READERS + 8, prefix=few)
     server.allow(REPORT)
     return server
 

@@ -304,7 +304,8 @@ def test_a_body_that_arrives_too_slowly_is_refused(serve: Serve, root: Path) -> 
 
 @at_once
 def test_many_slow_clients_do_not_keep_others_from_being_served(serve: Serve, root: Path) -> None:
-    server = serve(root, "--header-timeout", "600ms", "--workers", "1", "--no-defer-accept")
+    arguments = ("--header-timeout", "600ms", "--workers", "1", "--no-defer-accept")
+    server = serve(root, *arguments, clients=SLOW + 2)
     slow = [Wire(server.address) for _ in range(SLOW)]
     stop = threading.Event()
 

@@ -134,7 +134,7 @@ def test_all_workers_accept_connections(serve: Serve, root: Path, configuration:
 
 
 def test_connections_come_and_go_without_leaks(serve: Serve, root: Path) -> None:
-    server = serve(root, "--workers", "1")
+    server = serve(root, "--workers", "1", clients=300)
     before = server.descriptors("socket:")
     for _ in range(3):
         wires = [Wire(server.address) for _ in range(300)]

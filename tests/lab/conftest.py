@@ -14,6 +14,7 @@ from gossamer_lab.experiments.quick import QUICK
 from gossamer_lab.measuring.accounting import CpuTime
 from gossamer_lab.measuring.measure import Row, load_metrics
 from gossamer_lab.measuring.usage import Usage
+from gossamer_lab.report import page
 from gossamer_lab.report.derived import with_derived
 from gossamer_lab.store import FORMAT, Run, raw_frame
 
@@ -183,10 +184,23 @@ SHORT = replace(
 )
 
 
+def draw_nothing(patch: pytest.MonkeyPatch) -> None:
+    """Leave the charts out of reports: they take seconds, most of them for a browser's engine."""
+    patch.setattr(page, "_charts_and_tables", lambda _run, _experiment: ([], {}))
+    patch.setattr(page.vlc, "javascript_bundle", str)
+
+
 @pytest.fixture
-def short(monkeypatch: pytest.MonkeyPatch, fake: Path) -> None:
-    """Make the experiment short, with fakes of all programs."""
-    assert fake == FAKE
+def undrawn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave the charts out of the reports of a test that does not look at them."""
+    draw_nothing(monkeypatch)
+
+
+@pytest.fixture
+def short(monkeypatch: pytest.MonkeyPatch, fake: Path, undrawn: None) -> None:
+    """Make the experiment short, with fakes of all programs, and its report quick."""
+    assert (fake, undrawn) == (FAKE, None)
+    monkeypatch.setenv("FAKE_MAX_S", "0.1")
     monkeypatch.setitem(cli.EXPERIMENTS, "quick", SHORT)
 
 

@@ -1,11 +1,11 @@
-#!/usr/bin/env python3
+#!/usr/bin/env -S python3 -I -S
 """Fake of the gossamer program: the same command line, at a hundredth of its speed.
 
 Environment: FAKE_ARCHS (names to list), FAKE_BROKEN (an architecture that does not start),
-FAKE_ERRORS (errors that a load reports), FAKE_MUTE (a load without a report), FAKE_VOID (why a load
-is invalid), FAKE_OLD (keys missing from a load's report), FAKE_DEADLY (a folder: a load that can
-remove a file there kills its parent), FAKE_HELD (a file: the first load creates it, later ones do
-not end), FAKE_MAX_S (the maximum duration of a load).
+FAKE_ERRORS (errors that a load reports), FAKE_MUTE (a file: while it exists, loads have no report),
+FAKE_VOID (why a load is invalid), FAKE_OLD (keys missing from a load's report), FAKE_DEADLY (a
+folder: a load that can remove a file there kills its parent), FAKE_HELD (a file: the first load
+creates it, later ones do not end), FAKE_MAX_S (the maximum duration of a load).
 """
 
 import http.client
@@ -116,7 +116,7 @@ def load(arguments: list[str]) -> int:
     }
     for name in os.environ.get("FAKE_OLD", "").split():
         del report[name]
-    if "FAKE_MUTE" in os.environ:
+    if Path(os.environ.get("FAKE_MUTE", "/nonexistent")).exists():
         print("fake: nothing to say", file=sys.stderr)
         return 1
     Path(options["--json"]).write_text(json.dumps(report))

@@ -45,34 +45,30 @@ def frame(
     machine: Machine, seed: int, part: int, slower: str = "", drift: float = 1.0
 ) -> pl.DataFrame:
     """Return a run: the seed determines the true values, and with `part` the random errors."""
-    rounds = machine.rounds
+    shape = (len(POINTS), len(SERVERS), machine.rounds)
     truth_rng, rng = np.random.default_rng(seed), np.random.default_rng((seed, part))
-    loop_rng = np.random.default_rng((seed, part, 1))
-    rows = []
-    for point in POINTS:
-        common = rng.normal(0, machine.drift, rounds)
-        for server in SERVERS:
-            cost, varies = (
-                truth_rng.uniform(2, 5),
-                machine.round_ * math.exp(truth_rng.normal(0, 0.4)),
-            )
-            cost += rng.normal(0, machine.run) + (math.log(SLOWDOWN) if server == slower else 0)
-            for number in range(rounds):
-                raised = rng.exponential(0.1) if rng.random() < machine.outliers else 0.0
-                contention = rng.exponential(machine.contention)
-                value = cost + common[number] + rng.normal(0, varies) + raised
-                cpu_us = math.exp(value + _SERVER_SHARE * contention) * drift
-                client_s = math.exp(common[number] + rng.normal(0, varies) + contention) * drift
-                slow = common[number] + _SERVER_SHARE * contention
-                calibration_ns = (
-                    math.exp(slow + loop_rng.normal(0, machine.calibration or 0)) * drift
-                )
-                rows.append(
-                    (number, point, server, None, None, cpu_us, client_s, 1000, calibration_ns)
-                )
-    names = ("round", "point", "server", "failure", "invalid", "server_cpu_us_per_request")
-    names += ("client_cpu_s", "requests", "calibration_ns")
-    strings, numbers = (pl.String,) * 4, (pl.Float64, pl.Float64, pl.Int64, pl.Float64)
-    kinds = (pl.Int64, *strings, *numbers)
-    run = pl.DataFrame(rows, schema=dict(zip(names, kinds, strict=True)), orient="row")
+    cost = truth_rng.uniform(2, 5, shape[:2]) + rng.normal(0, machine.run, shape[:2])
+    cost += math.log(SLOWDOWN) * np.array([server == slower for server in SERVERS])
+    varies = machine.round_ * np.exp(truth_rng.normal(0, 0.4, shape[:2]))[..., None]
+    common = rng.normal(0, machine.drift, (shape[0], 1, shape[2]))
+    raised = np.where(rng.random(shape) < machine.outliers, rng.exponential(0.1, shape), 0.0)
+    contention = rng.exponential(machine.contention, shape)
+    slow = common + _SERVER_SHARE * contention
+    value = cost[..., None] + slow + varies * rng.normal(0, 1, shape) + raised
+    client = common + varies * rng.normal(0, 1, shape) + contention
+    loop = slow + rng.normal(0, machine.calibration or 0, shape)
+    point, server, number = (axis.ravel() for axis in np.indices(shape))
+    run = pl.DataFrame(
+        {
+            "round": number,
+            "point": np.array(POINTS)[point],
+            "server": np.array(SERVERS)[server],
+            "failure": pl.Series([None] * point.size, dtype=pl.String),
+            "invalid": pl.Series([None] * point.size, dtype=pl.String),
+            "server_cpu_us_per_request": np.exp(value).ravel() * drift,
+            "client_cpu_s": np.exp(client).ravel() * drift,
+            "requests": np.full(point.size, 1000),
+            "calibration_ns": np.exp(loop).ravel() * drift,
+        }
+    )
     return run.drop("calibration_ns") if machine.calibration is None else run

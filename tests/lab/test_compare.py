@@ -50,16 +50,19 @@ def test_a_slowdown_of_a_tenth_is_detected_in_ten_of_ten_trials(machine: Machine
 
 
 @pytest.mark.parametrize("machine", [QUIET, BUSY, SHARED, CPU_LIMITED])
-@pytest.mark.parametrize("drift", [1.0, 1.3])
-def test_equal_runs_raise_no_alarm_on_any_machine(machine: Machine, drift: float) -> None:
-    false_positives = sum(
-        bool(
-            significant(
-                compare_frames(frame(machine, seed, 1), frame(machine, seed, 2, drift=drift))
+def test_equal_runs_raise_no_alarm_on_any_machine(machine: Machine) -> None:
+    false_positives = 0
+    for seed in range(40):
+        before, after = frame(machine, seed, 1), frame(machine, seed, 2, drift=1.3)
+        changes = compare_frames(before, after)
+        false_positives += bool(significant(changes))
+        if seed < 3:
+            # A drift changes nothing else, so that without one there are no more alarms.
+            steady = compare_frames(before, frame(machine, seed, 2))
+            assert [one.ratio for one in changes] == pytest.approx([one.ratio for one in steady])
+            assert [one.p_value for one in changes] == pytest.approx(
+                [one.p_value for one in steady]
             )
-        )
-        for seed in range(40)
-    )
     assert false_positives <= 3  # of 40, where at most 0.4 are expected
 
 

@@ -15,7 +15,9 @@ from conftest import FAKE
 from gossamer_lab import cli, paths
 from gossamer_lab.experiments import EXPERIMENTS
 from gossamer_lab.experiments.libevent_vs_libev import LIBEVENT_VS_LIBEV
-from gossamer_lab.experiments.manifest import Case, Experiment
+from gossamer_lab.experiments.manifest import Case, Experiment, Point
+from gossamer_lab.report import page
+from gossamer_lab.report.charts import Chart
 
 _TIMEOUT_S = 600
 _VERDICTS = {"holds", "does not hold", "inconclusive"}
@@ -37,11 +39,11 @@ def program(name: str, figures: tuple[str, str], tail: str = "") -> None:
 
 
 @pytest.fixture
-def programs(
-    fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest
-) -> None:
-    """Replace the programs by scripts, and draw as many charts as a test asks for."""
+def programs(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Replace the programs by scripts, and images of charts by nothing."""
     assert fake == FAKE
+    monkeypatch.setattr(page, "_pictures", lambda chart: dict.fromkeys(_images(chart), _NO_IMAGE))
+    monkeypatch.setattr(page.vlc, "javascript_bundle", str)
     monkeypatch.setenv("GOSSAMER_BENCH", str(tmp_path / "bench"))
     # The limits of this machine must not matter: one size is too large, and all others are
     # possible.
@@ -50,15 +52,18 @@ def programs(
         for case in LIBEVENT_VS_LIBEV.points
         if isinstance(case, Case)
     )
-    charts = LIBEVENT_VS_LIBEV.charts[: getattr(request, "param", None)]
-    known = replace(LIBEVENT_VS_LIBEV, points=cases, charts=charts)
+    known = replace(LIBEVENT_VS_LIBEV, points=cases)
     monkeypatch.setitem(cli.EXPERIMENTS, known.name, known)
     printed = {"libev": _LIBEV, "libevent": _LIBEVENT, "ours": _LIBEV}
     for name, figures in {**printed, "libev_emulation": _EMULATED}.items():
         program(name, figures)
 
 
-_WITH_ONE_CHART = pytest.mark.parametrize("programs", [1], indirect=True)
+_NO_IMAGE = (b"", "image/svg+xml")
+
+
+def _images(chart: Chart) -> tuple[str, str]:
+    return f"{chart.key}.svg", f"{chart.key}.png"
 
 
 def run_known(folder: Path) -> tuple[int, dict[str, Any]]:
@@ -103,40 +108,18 @@ def test_verdicts_and_the_report_follow_from_what_programs_print(tmp_path: Path)
         assert f'download="{chart_spec.key}.csv"' in html
 
 
-@pytest.mark.usefixtures("programs")
-@_WITH_ONE_CHART
-def test_the_run_fails_if_a_program_of_ours_fails(tmp_path: Path) -> None:
+@pytest.mark.usefixtures("programs", "undrawn")
+def test_a_run_tells_which_programs_fail_and_what_others_cannot_tell(tmp_path: Path) -> None:
     program("ours", _LIBEV, tail='echo "no memory" >&2; exit 1')
-    status, _ = run_known(tmp_path / "out")
+    program("libevent", ("190", "much"))
+    program("libev_emulation", (f"105 22 80{_LATER}nan", f"176 40 90{_LATER}nan"))
+    status, results = run_known(tmp_path / "out")
+    # One of ours fails.
     assert status == 1
     raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
-    failed = raw.filter(pl.col("failure").is_not_null())
-    assert set(failed["server"]) == {"gossamer", "gossamer, kept"}
-    assert failed["failure"][0] == "exited with status 1: no memory"
-
-
-@pytest.mark.usefixtures("programs")
-@_WITH_ONE_CHART
-def test_a_number_that_a_program_cannot_tell_is_missing(tmp_path: Path) -> None:
-    program("ours", (f"100 20 80{_LATER}nan", f"110 25 85{_LATER}nan"))
-    status, _ = run_known(tmp_path / "out")
-    assert status == 0
-    calls = {
-        str(name): set(part["epoll_ctl"])
-        for (name,), part in pl.read_parquet(tmp_path / "out" / "raw.parquet").group_by("server")
-    }
-    assert calls["gossamer"] == calls["gossamer, kept"] == {None}
-    assert calls["libev"] == {1.0}
-
-
-@pytest.mark.usefixtures("programs")
-@_WITH_ONE_CHART
-def test_too_few_numbers_are_a_failed_measurement(tmp_path: Path) -> None:
-    program("libevent", ("190", "much"))
-    _, results = run_known(tmp_path / "out")
-    raw = pl.read_parquet(tmp_path / "out" / "raw.parquet")
-    reasons = set(raw.filter(pl.col("server") == "libevent")["failure"])
-    assert reasons == {
+    reasons = {str(name): set(part["failure"]) for (name,), part in raw.group_by("server")}
+    assert reasons["gossamer"] == reasons["gossamer, kept"] == {"exited with status 1: no memory"}
+    assert reasons["libevent"] == {
         "printed 1 numbers of 7",
         "printed no numbers: could not convert string to float: 'much'",
     }
@@ -144,6 +127,11 @@ def test_too_few_numbers_are_a_failed_measurement(tmp_path: Path) -> None:
     assert (
         verdicts["twice-at-both-numbers-of-clients"]["reason"] == "libevent: printed 1 numbers of 7"
     )
+    # A number that is missing is no failure.
+    calls = {str(name): set(part["epoll_ctl"]) for (name,), part in raw.group_by("server")}
+    assert reasons["libev, emulated"] == reasons["libev"] == {None}
+    assert calls["libev, emulated"] == {None}
+    assert calls["libev"] == {1.0}
 
 
 @pytest.mark.parametrize(
@@ -177,13 +165,22 @@ _WITH_INTERVALS = {"quick", "libevent-vs-libev", "overload", "unchanged-binaries
 once: their rules are tried out in test_rules.py."""
 
 
+_MAX_HOSTS = 3
+"""Each is a process that takes a second to start, and does what the others do."""
+
+
 def shortened(experiment: Experiment) -> Experiment:
-    """Return the experiment with loads so short that their numbers say nothing."""
+    """Return the experiment with few hosts, and loads so short that their numbers say nothing."""
     smoke = experiment.scale("smoke")
     times = {"budget_s": 1.0, "max_load_s": 0.1, "program_s": 0.05}
     times |= {"load_s": min(smoke.load_s, 0.1), "warmup_s": min(smoke.warmup_s, 0.02)}
     rounds = 2 if experiment.name in _WITH_INTERVALS else 1
-    return replace(experiment, scales=(replace(smoke, rounds=rounds, **times),))
+    points = tuple(
+        replace(point, hosts=min(point.hosts, _MAX_HOSTS)) if isinstance(point, Point) else point
+        for point in experiment.points
+    )
+    scales = (replace(smoke, rounds=rounds, **times),)
+    return replace(experiment, points=points, scales=scales, links=experiment.links[:_MAX_HOSTS])
 
 
 @pytest.mark.skipif(not paths.program().is_file(), reason="the program is not built")
@@ -193,6 +190,9 @@ def test_an_experiment_runs_completely(
 ) -> None:
     out = tmp_path / "out"
     monkeypatch.setitem(cli.EXPERIMENTS, name, shortened(EXPERIMENTS[name]))
+    # Each chart is drawn, but not for a second time as PNG or by a browser: test_report.py.
+    monkeypatch.setattr(page.vlc, "svg_to_png", lambda _svg, scale: bytes(scale))
+    monkeypatch.setattr(page.vlc, "javascript_bundle", str)
     arguments = ["run", name, "--scale", "smoke", "--json", "--seed", "1", "--out", str(out)]
     done = CliRunner().invoke(cli.app, arguments)
     assert done.exit_code == 0, done.stderr
@@ -210,4 +210,5 @@ def test_an_experiment_runs_completely(
     # points may be measured that are in no chart: then there is nothing to draw.
     is_invalid = sum(results["invalid"].values()) == results["measured"]
     assert drawn or is_invalid or not _has_charted_points(experiment, results, set(raw["point"]))
-    assert (out / "report.html").stat().st_size > 500_000
+    html = (out / "report.html").read_text()
+    assert {key for key in drawn if f'id="chart-{key}"' not in html} == set()

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -60,6 +61,7 @@ def home(fake: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Return the TMPDIR of all processes of a test."""
     assert fake == FAKE
     monkeypatch.setenv("FAKE_DEADLY", str(tmp_path / "deadly"))
+    monkeypatch.setenv("FAKE_MUTE", str(tmp_path / "mute"))
     (tmp_path / "deadly").mkdir()
     return tmp_path
 
@@ -70,9 +72,9 @@ def let_die(home: Path, loads: int) -> None:
         (home / "deadly" / str(i)).touch()
 
 
-@pytest.fixture
-def loads(home: Path) -> Iterator[tuple[Generator, Load]]:
-    """Return a generator with three hosts, and a load for a running server."""
+@contextlib.contextmanager
+def three_hosts(home: Path) -> Iterator[tuple[Generator, Load]]:
+    """Yield a generator with three hosts, and a load for a running server."""
     site = Site(home / "site", home, 1000)
     site.root.mkdir()
     (site.root / "page-305.html").write_bytes(b"x" * 305)
@@ -84,41 +86,35 @@ def loads(home: Path) -> Iterator[tuple[Generator, Load]]:
     await_none(home)
 
 
-def test_all_hosts_begin_after_the_common_start_and_their_reports_are_merged(
-    loads: tuple[Generator, Load],
-) -> None:
-    generator, load = loads
-    assert generator.hosts
-    before_s = generator.hosts.cpu_s()
-    report = generator.run(load)
-    # The start of the hosts' processes counts as well; the kernel reports whole ticks.
-    assert generator.hosts.cpu_s() - before_s >= report["client_cpu_s"] - 0.05
+def check_merged(report: dict[str, Any]) -> None:
+    """Check the report of a load that three hosts have shared."""
     rows = report["hosts"]
     assert [row["host"] for row in rows] == ["host-01", "host-02", "host-03"]
     assert [row["offered_load"] for row in rows] == [3, 2, 2]
     assert min(row["began_s"] for row in rows) >= 0
     assert report["offered_load"] == 7
     assert report["requests"] == sum(row["requests"] for row in rows) > 0
-    assert generator.histograms.read_text().count("Tag=") == 4
 
 
-def test_a_host_that_dies_is_named_and_replaced_for_the_next_load(
-    loads: tuple[Generator, Load], home: Path
-) -> None:
-    generator, load = loads
-    let_die(home, 1)
-    with pytest.raises(HostsDiedError, match=r"^host-0[123]$"):
-        generator.run(replace(load, seconds=1.0))
-    assert len(generator.run(load)["hosts"]) == _HOSTS
-
-
-def test_a_load_that_fails_on_a_host_is_reported_with_its_error(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("FAKE_MUTE", "1")
-    for generator, load in loads.__wrapped__(home):
+def test_hosts_begin_after_the_common_start_and_those_that_fail_are_named(home: Path) -> None:
+    with three_hosts(home) as (generator, load):
+        assert generator.hosts
+        before_s = generator.hosts.cpu_s()
+        report = generator.run(load)
+        # The start of the hosts' processes counts as well; the kernel reports whole ticks.
+        assert generator.hosts.cpu_s() - before_s >= report["client_cpu_s"] - 0.05
+        check_merged(report)
+        assert generator.histograms.read_text().count("Tag=") == 4
+        # A load that fails on a host is reported with its error.
+        (home / "mute").touch()
         with pytest.raises(LoadFailedError, match=r"^host-01: load .* fake: nothing to say$"):
             generator.run(load)
+        (home / "mute").unlink()
+        # A host that dies is replaced for the next load.
+        let_die(home, 1)
+        with pytest.raises(HostsDiedError, match=r"^host-0[123]$"):
+            generator.run(replace(load, seconds=1.0))
+        assert len(generator.run(load)["hosts"]) == _HOSTS
 
 
 def test_hosts_of_an_unreachable_cluster_are_an_error(
@@ -134,8 +130,9 @@ def test_hosts_of_an_unreachable_cluster_are_an_error(
 
 
 @pytest.fixture
-def many(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Make the experiment a load by two hosts."""
+def many(home: Path, undrawn: None, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Make the experiment a load by two hosts, and its report quick."""
+    assert undrawn is None
     point = replace(QUICK.points[0], hosts=2)
     scale = replace(QUICK.scale("smoke"), budget_s=1.0, warmup_s=0.0, points=())
     short = replace(QUICK, points=(point,), scales=(scale,), architectures=None)
@@ -211,9 +208,10 @@ def cluster(home: Path) -> Iterator[str]:
     scheduler_file, log = home / "scheduler.json", home / "cluster.err"
     python = (sys.executable, "-m")
     quiet = ("--scheduler-file", str(scheduler_file), "--no-dashboard")
+    worker = (*python, "distributed.cli.dask_worker", "--no-nanny", "--nthreads", "1", *quiet)
     commands = (
         (*python, "distributed.cli.dask_scheduler", "--port", "0", *quiet),
-        (*python, "distributed.cli.dask_worker", "--nworkers", "2", "--nthreads", "1", *quiet),
+        *(worker, worker),
     )
     running = []
     try:

@@ -137,6 +137,7 @@ def test_a_second_run_is_compared_with_the_first(tmp_path: Path) -> None:
     assert "Reproducibility" not in findings.page_of(tmp_path / "rows", "")
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_command_writes_the_page_and_report_rebuilds_the_tables(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

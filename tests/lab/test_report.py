@@ -42,8 +42,10 @@ def chrome() -> Iterator[webdriver.Chrome]:
         yield running
 
 
-@pytest.fixture
-def page(run: Run) -> Path:
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the report of the run with known values, which tests only read."""
+    run = make_run(tmp_path_factory.mktemp("page") / "run", known_rows())
     write_report(run, QUICK)
     return run.report
 
@@ -83,12 +85,21 @@ def linked(html: str, name: str) -> str:
     return base64.b64decode(found.group(1)).decode()
 
 
-def test_every_chart_is_drawn_without_network_or_console_errors(
-    chrome: webdriver.Chrome, page: Path
+def right_of(chrome: webdriver.Chrome, shown: str) -> float:
+    """Return where a part of the page ends."""
+    place = f"document.querySelector('{shown}').getBoundingClientRect()"
+    return float(chrome.execute_script(f"return {place}.right"))
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_every_chart_is_drawn_in_the_window_without_network_or_console_errors(
+    chrome: webdriver.Chrome, page: Path, width: int
 ) -> None:
     requests(chrome)
-    opened(chrome, page, 1200)
+    opened(chrome, page, width)
+    assert chrome.execute_script("return document.documentElement.scrollWidth") <= width
     for key in CHARTS:
+        assert right_of(chrome, f"#chart-{key} svg") <= width
         marks = chrome.execute_script(
             "return document.querySelectorAll("
             f"'#chart-{key} svg .mark-rect.role-mark path, #chart-{key} svg .mark-symbol path')"
@@ -101,12 +112,27 @@ def test_every_chart_is_drawn_without_network_or_console_errors(
     assert errors == []
 
 
-def test_the_legend_highlights_a_server(chrome: webdriver.Chrome, page: Path) -> None:
+SHOWN = (
+    "return [...document.querySelectorAll('figure .chart, figure .picture')]"
+    ".filter(here => getComputedStyle(here).display !== 'none')"
+    ".map(here => here.className.split(' ')[0])"
+)
+
+
+def test_the_legend_highlights_a_server_and_printed_charts_are_images(
+    chrome: webdriver.Chrome, page: Path
+) -> None:
     opened(chrome, page, 1200)
     bars = "#chart-cpu svg .mark-rect.role-mark path"
     assert chrome.execute_script(FAINT, bars) == 0
     toggle(chrome, "cpu", "nginx")
     WebDriverWait(chrome, _PATIENCE_S).until(lambda here: here.execute_script(FAINT, bars) == 4)
+    assert chrome.execute_script(SHOWN) == ["chart"] * len(CHARTS)
+    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+    try:
+        assert chrome.execute_script(SHOWN) == ["picture"] * len(CHARTS)
+    finally:
+        chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def claims_run(folder: Path) -> Run:
@@ -152,36 +178,6 @@ def test_charts_of_claims_have_lines_fits_and_tables(
     assert fits["nginx"]["slope_low"] < 80.0 < fits["nginx"]["slope_high"]
 
 
-@pytest.mark.parametrize("width", [390, 1200])
-def test_the_page_is_never_wider_than_the_window(
-    chrome: webdriver.Chrome, page: Path, width: int
-) -> None:
-    opened(chrome, page, width)
-    assert chrome.execute_script("return document.documentElement.scrollWidth") <= width
-    for key in CHARTS:
-        assert (
-            chrome.execute_script(
-                f"return document.querySelector('#chart-{key} svg').getBoundingClientRect().right"
-            )
-            <= width
-        )
-
-
-def test_printed_charts_are_images(chrome: webdriver.Chrome, page: Path) -> None:
-    shown = (
-        "return [...document.querySelectorAll('figure .chart, figure .picture')]"
-        ".filter(here => getComputedStyle(here).display !== 'none')"
-        ".map(here => here.className.split(' ')[0])"
-    )
-    opened(chrome, page, 1200)
-    assert chrome.execute_script(shown) == ["chart"] * len(CHARTS)
-    chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-    try:
-        assert chrome.execute_script(shown) == ["picture"] * len(CHARTS)
-    finally:
-        chrome.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-
-
 def test_charts_follow_the_colour_scheme_of_the_page(chrome: webdriver.Chrome, page: Path) -> None:
     label = (
         "return getComputedStyle(document.querySelector('#chart-cpu .role-axis-label text')).fill"
@@ -208,15 +204,15 @@ def test_a_configuration_cannot_break_out_of_the_page(page: Path) -> None:
     assert "server &#34;nginx&#34; &lt;b&gt;&amp;amp;&lt;/b&gt; &lt;/script&gt;" in html
 
 
-def test_charts_are_also_saved_as_images(run: Run, page: Path) -> None:
+def test_charts_are_also_saved_as_images(page: Path) -> None:
     folder = page.parent / "charts"
     for key in CHARTS:
         assert (folder / f"{key}.svg").read_text().startswith("<svg")
         assert (folder / f"{key}.png").read_bytes().startswith(b"\x89PNG")
     assert "nginx" in (folder / "cpu.svg").read_text()
-    assert run.report == page
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_skipped_subjects_are_reported(tmp_path: Path) -> None:
     skipped = [{"name": "lighttpd", "reason": "ended with status 1", "is_error": True}]
     rows = known_rows()[:-1]
@@ -229,13 +225,12 @@ def test_skipped_subjects_are_reported(tmp_path: Path) -> None:
     assert "Interrupted: 11 of 12 measurements were made." in html
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_without_peers_nothing_is_compared(tmp_path: Path) -> None:
     rows = [row for row in known_rows() if row["ours"]]
     run = make_run(tmp_path, rows)
     write_report(run, QUICK)
-    html = run.report.read_text()
-    assert "chart-cpu" in html
-    assert "best peer" not in html
+    assert "best peer" not in run.report.read_text()
 
 
 def sandstorm_run(folder: Path) -> Run:
@@ -253,6 +248,14 @@ def sandstorm_run(folder: Path) -> Run:
     run = make_run(folder, rows, experiment="sandstorm", points=points)
     run.results["cross_check"] = CROSS_CHECK
     return with_derived(run, SANDSTORM)
+
+
+@pytest.fixture(scope="module")
+def sandstorm(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Return the report of that run, which tests only read."""
+    run = sandstorm_run(tmp_path_factory.mktemp("sandstorm") / "run")
+    write_report(run, SANDSTORM)
+    return run.report
 
 
 def hdr_log(slow: bool) -> str:
@@ -296,13 +299,11 @@ CROSS_CHECK = {
 
 
 def test_histograms_are_drawn_and_their_legends_toggle(
-    chrome: webdriver.Chrome, tmp_path: Path
+    chrome: webdriver.Chrome, sandstorm: Path
 ) -> None:
-    run = sandstorm_run(tmp_path / "run")
-    write_report(run, SANDSTORM)
     requests(chrome)
     for width in (390, 1200):
-        opened(chrome, run.report, width)
+        opened(chrome, sandstorm, width)
         assert chrome.execute_script("return document.documentElement.scrollWidth") <= width
     for key in ("connect-1000", "response-1000"):
         count = f"document.querySelectorAll('#chart-{key} svg .mark-line path').length"
@@ -312,14 +313,12 @@ def test_histograms_are_drawn_and_their_legends_toggle(
             lambda here, key=key: here.execute_script(FAINT, f"#chart-{key} svg .mark-line path")
         )
     requested = [url for url in requests(chrome) if not url.startswith(("data:", "blob:"))]
-    assert set(requested) == {run.report.as_uri()}
+    assert set(requested) == {sandstorm.as_uri()}
     assert [entry for entry in chrome.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
-def test_histograms_contain_all_rounds_and_the_maximum(tmp_path: Path) -> None:
-    run = sandstorm_run(tmp_path / "run")
-    write_report(run, SANDSTORM)
-    html = run.report.read_text()
+def test_histograms_contain_all_rounds_and_the_maximum(sandstorm: Path) -> None:
+    html = sandstorm.read_text()
     bins = json.loads(linked(html, "connect-1000.json"))
     counts = {
         server: sorted(at["count"] for at in bins if at["server"] == server and at["count"])
@@ -330,10 +329,8 @@ def test_histograms_contain_all_rounds_and_the_maximum(tmp_path: Path) -> None:
     assert late["from_ms"] <= 3000 <= late["to_ms"]
 
 
-def test_resources_and_the_cross_check_are_shown_in_tables(tmp_path: Path) -> None:
-    run = sandstorm_run(tmp_path / "run")
-    write_report(run, SANDSTORM)
-    html = run.report.read_text()
+def test_resources_and_the_cross_check_are_shown_in_tables(sandstorm: Path) -> None:
+    html = sandstorm.read_text()
     used = list(csv.DictReader(io.StringIO(linked(html, "resources.csv"))))
     assert [(at["server"], at["measurements"]) for at in used] == [("event", "2"), ("nginx", "2")]
     assert "a request of ab cost the server 2.00 times" in html
@@ -352,6 +349,7 @@ def test_the_duration_of_loads_is_reported(run: Run, longest: float, expected: s
     assert any(expected in sentence for sentence in method(run.results))
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_the_report_of_a_smoke_run_says_so_below_its_title(run: Run) -> None:
     write_report(run, QUICK)
     header = run.report.read_text().partition("</header>")[0]
@@ -401,6 +399,7 @@ def test_the_memory_of_the_machine_is_shown_in_units_that_people_read() -> None:
     assert memory_size(None) == "unknown"
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_verdict_stands_beside_that_without_the_correction(tmp_path: Path) -> None:
     run = make_run(tmp_path / "run", known_rows(), experiment="are-events-fast")
     decided = {"claim": "This is so", "section": "1", "rule": "holds if it is", "rounds": 4}

@@ -6,9 +6,10 @@ import pytest
 from typer.testing import CliRunner
 
 from conftest import RUN, known_rows, make_run, servers_left
-from gossamer_lab import cli
+from gossamer_lab import cli, paths
 from gossamer_lab.measuring import cgroup
 from gossamer_lab.store import load_run
+from manual import options_of_help, options_of_page
 
 pytestmark = pytest.mark.usefixtures("short")
 
@@ -89,3 +90,10 @@ def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     result = CliRunner().invoke(cli.app, [*RUN, str(tmp_path / "out")])
     assert result.exit_code == 2
     assert f"{tmp_path / 'out'} is not a folder" in result.stderr
+
+
+def test_the_manual_page_has_exactly_the_options_of_help() -> None:
+    commands = ("list", "run", "report", "compare", "publish", "doctor")
+    shown = [CliRunner().invoke(cli.app, [name, "--help"]).stdout for name in commands]
+    page = paths.DOCS / "man" / "gossamer-lab.1"
+    assert options_of_page(page) == set().union(*map(options_of_help, shown))

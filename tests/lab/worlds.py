@@ -96,16 +96,18 @@ class _Rows(Mapping[tuple[str, str], Columns]):
 def rounds(
     experiment: Experiment, world: World, seed: int | None, scale: str = "normal"
 ) -> list[Round]:
-    """Return the rounds of a run in a world; without a seed there is no noise."""
+    """Return the rounds of a run in a world; without a seed one, which is without noise."""
     chosen = experiment.scale(scale)
     points = {point.key: point for point in experiment.points_of(chosen)}
     known = {key: point.as_dict() for key, point in points.items()}
+
+    def missing(point: str, name: str) -> str:
+        return f"{name} at {point} is missing"
+
+    if seed is None:
+        return [Round(known, _Rows(points, known, world, ""), missing)]
     return [
-        Round(
-            known,
-            _Rows(points, known, world, "" if seed is None else f"{seed} {number}"),
-            lambda point, name: f"{name} at {point} is missing",
-        )
+        Round(known, _Rows(points, known, world, f"{seed} {number}"), missing)
         for number in range(chosen.rounds)
     ]
 

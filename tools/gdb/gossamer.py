@@ -24,9 +24,7 @@ from collections.abc import Iterator
 import gdb
 import gdb.unwinder
 
-# The sizes and positions of control blocks, as in src/thread/stack/stack_class.h.
-LINE = 64
-COLOURS = 16
+LINE = 64  # the size of control blocks, as in src/thread/stack/stack_class.h
 CALLS_MAX = 64
 
 WAITING, LEAVING = 1, 3  # enum claim
@@ -132,16 +130,9 @@ class Process:
         return [symbol.value()[i] for i in range(first, last + 1)]
 
     def _threads_of(self, slots: gdb.Value) -> Iterator["Thread"]:
-        blocks, each = int(slots["blocks"]), slots["each"]
         size = ((self.thread_type.sizeof + LINE - 1) // LINE | 1) * LINE
-        base, slot_size = int(slots["base"]), int(slots["layout"]["slot_size"])
         for i in range(int(slots["used"])):
-            at = base + (i + 1) * slot_size - i % COLOURS * LINE - size  # above the stack
-            if blocks:  # an array
-                at = blocks + i * size
-            elif int(each):  # outside of the reservation
-                at = int(each[i])
-            value = self._thread_at(at)
+            value = self._thread_at(int(slots["blocks"]) + i * size)
             if value["is_live"] and not value["is_done"]:
                 yield Thread(self, value)
 

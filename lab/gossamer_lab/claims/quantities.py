@@ -36,9 +36,10 @@ class Round:
         row = self.rows.get((point, server))
         if row is None:
             raise UntestableError(self.missing(point, server))
-        if row.get(column) is None:
+        value = row.get(column)
+        if value is None:
             raise UntestableError(f"{server}: {column} was not measured")
-        return float(row[column])
+        return float(value)
 
     def matching_points(self, where: Mapping[str, Any]) -> list[str]:
         """Return the points whose fields match; a tuple matches any of its values.
@@ -66,6 +67,29 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
+class _MeanRow(Mapping[str, Any]):
+    """The means of the numbers of a row over rounds, computed when needed."""
+
+    def __init__(self, same: Sequence[Mapping[str, Any]]) -> None:
+        """Keep the row of each round."""
+        self._same = same
+
+    def __getitem__(self, name: str) -> float:
+        """Return the mean of a column; KeyError unless all rounds have a number."""
+        values = [one[name] for one in self._same]
+        if not all(isinstance(value, int | float) for value in values):
+            raise KeyError(name)
+        return _mean([float(value) for value in values])
+
+    def __iter__(self) -> Iterator[str]:
+        """Yield the names of the columns, also of those without a mean."""
+        return iter(self._same[0])
+
+    def __len__(self) -> int:
+        """Return the number of columns."""
+        return len(self._same[0])
+
+
 class _MeanRows(Mapping[tuple[str, str], Mapping[str, Any]]):
     """The means of the rounds' rows, of those that all of them have; computed when needed."""
 
@@ -75,12 +99,7 @@ class _MeanRows(Mapping[tuple[str, str], Mapping[str, Any]]):
 
     def __getitem__(self, key: tuple[str, str]) -> Mapping[str, Any]:
         """Return the means of the numbers of a row."""
-        same = [round_.rows[key] for round_ in self._rounds]
-        return {
-            name: _mean([float(one[name]) for one in same])
-            for name, value in same[0].items()
-            if isinstance(value, int | float) and all(one.get(name) is not None for one in same)
-        }
+        return _MeanRow([round_.rows[key] for round_ in self._rounds])
 
     def __iter__(self) -> Iterator[tuple[str, str]]:
         """Yield the keys of rows that all rounds have."""

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,9 +57,10 @@ class _Finding:
     def chart(self) -> Chart | None:
         """Return the chart that shows what the document says."""
         document = self.experiment.document
-        drawn = line_charts(self.run, self.experiment) if self.run else []
         key = document.chart if document else None
-        return next((chart for chart in drawn if key in {None, chart.key}), None)
+        wanted = tuple(spec for spec in self.experiment.charts if key in {None, spec.key})
+        shown = replace(self.experiment, charts=wanted)
+        return next(iter(line_charts(self.run, shown)), None) if self.run else None
 
 
 def _findings(rows: Path) -> list[_Finding]:

@@ -6,6 +6,7 @@ A run gives one value, however many requests it has: the requests of a run are n
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from scipy.special import betaincinv, stdtr, stdtrit
@@ -34,14 +35,21 @@ def _student(values: np.ndarray, level: float, min_deviation: float) -> tuple[fl
     return values.mean() - half, values.mean() + half
 
 
+@cache
+def _resamples(count: int) -> np.ndarray:
+    """Return which of this many values each resample has: a column for each resample."""
+    rng = np.random.default_rng(_SEED)
+    return np.ascontiguousarray(rng.choice(count, (_RESAMPLES, count)).T)
+
+
 def _bootstrapped(values: np.ndarray, level: float) -> tuple[float, float]:
     """Return the confidence limits of the mean by the bootstrap-t (Efron 1981)."""
     count, mean = len(values), values.mean()
     error = values.std(ddof=1) / np.sqrt(count)
-    resamples = np.random.default_rng(_SEED).choice(values, (_RESAMPLES, count))
-    errors = resamples.std(axis=1, ddof=1) / np.sqrt(count)
+    resamples = values[_resamples(count)]
+    errors = resamples.std(axis=0, ddof=1) / np.sqrt(count)
     usable = errors > 0
-    t = (resamples.mean(axis=1)[usable] - mean) / errors[usable]
+    t = (resamples.mean(axis=0)[usable] - mean) / errors[usable]
     low, high = np.quantile(t, ((1 + level) / 2, (1 - level) / 2))
     return mean - low * error, mean - high * error
 

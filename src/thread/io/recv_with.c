@@ -73,33 +73,38 @@ static void *receive_with_buffer(void *argument)
     return NULL;
 }
 
-/* Count the call (turn.h), and return its result. */
-static inline ssize_t count_and_return(const struct receiving *receiving, uint64_t deadline_ns)
+/* Returns false if nothing has arrived. Not inline: only the caller's frame stays on the stack of a
+ * thread that waits. */
+static __attribute__((noinline)) bool receive(const struct opened *file, gs_received_fn *fn,
+                                              void *data, uint64_t deadline_ns, ssize_t *ret_result)
 {
-    turn_spend(receiving->n, deadline_ns);
-    return receiving->result;
+    struct receiving receiving = {.file = *file, .fn = fn, .data = data};
+    gs_thread_call_on_worker_stack(receive_with_buffer, &receiving);
+    if (receiving.n == -EAGAIN || receiving.n == -EINTR)
+        return false;
+    if (LIKELY(receiving.n >= 0))
+        turn_spend(receiving.n, deadline_ns);
+    *ret_result = receiving.n >= 0 ? receiving.result : receiving.n;
+    return true;
 }
 
-ssize_t gs_recv_with(int fd, gs_received_fn *fn, void *data, uint64_t deadline_ns)
+/* No stack protector: its canary would be kept for each thread that waits. */
+__attribute__((no_stack_protector)) ssize_t gs_recv_with(int fd, gs_received_fn *fn, void *data,
+                                                         uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    struct receiving receiving = {.file = opened(fd), .fn = fn, .data = data};
-    if (UNLIKELY(!receiving.file.descriptor))
+    struct opened file = opened(fd);
+    ssize_t result;
+    if (UNLIKELY(!file.descriptor))
         return descriptor_error(fd);
     /* A call that does not wait asks the kernel in any case: the kernel's event may not be
      * delivered yet. */
-    bool may_be_ready = !deadline_ns || descriptor_may_be_ready(receiving.file.descriptor, GS_READ);
-    for (;;) {
-        if (may_be_ready) {
-            gs_thread_call_on_worker_stack(receive_with_buffer, &receiving);
-            if (LIKELY(receiving.n >= 0))
-                return count_and_return(&receiving, deadline_ns);
-            if (receiving.n != -EAGAIN && receiving.n != -EINTR)
-                return receiving.n;
-        }
-        int err = gs_descriptor_wait(&receiving.file, GS_READ, deadline_ns);
+    bool may_be_ready = !deadline_ns || descriptor_may_be_ready(file.descriptor, GS_READ);
+    while (!may_be_ready || !receive(&file, fn, data, deadline_ns, &result)) {
+        int err = gs_descriptor_wait(&file, GS_READ, deadline_ns);
         if (err)
             return err;
-        may_be_ready = receiving.file.has_waited = true;
+        may_be_ready = file.has_waited = true;
     }
+    return result;
 }

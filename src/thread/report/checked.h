@@ -98,7 +98,6 @@ void *gs_quarantine_channel(struct gs_call call, struct gs_channel *channel);
 
 void gs_protected_init_thread(struct gs_thread *thread);
 #define CHECKED_INIT_PROTECTED(thread_) gs_protected_init_thread(thread_)
-#define CHECKED_PROTECTED_SIZE(attributes_) ((attributes_)->stack_is_shared ? gs_page_size : 0)
 #define CHECKED_RUNS_PROTECTED(worker_) ((worker_)->runs_protected)
 #define CHECKED_IS_PROTECTED_RESUME(resume_) ((resume_) == gs_thread_resume_protected)
 
@@ -126,7 +125,6 @@ void gs_checked_new_descriptor(const struct descriptor *descriptor, int fd);
 #define CHECKED_RESUMED(thread_, result_) (result_)
 #define CHECKED_AFTER_FORK() ((void)0)
 #define CHECKED_INIT_PROTECTED(thread_) ((void)0)
-#define CHECKED_PROTECTED_SIZE(attributes_) 0
 #define CHECKED_RUNS_PROTECTED(worker_) false
 #define CHECKED_IS_PROTECTED_RESUME(resume_) false
 #define CHECKED_HANDLE(thread_) ((void)0)

@@ -7,7 +7,8 @@
 
 #define ALWAYS_INLINE static inline __attribute__((always_inline))
 
-/* Store the item, which may be NULL, for the worker's own stack to resume. Returns NULL. */
+/* The item, which may be NULL, cannot just be switched to. Returns it if a stack was made ready for
+ * it; else NULL: it is stored for the worker's own stack to resume. */
 struct gs_thread *gs_worker_defer(struct worker *worker, struct runnable *item);
 
 /* The next thread; NULL: switch to the worker's own stack, which does all that is not running

@@ -126,7 +126,6 @@ static void reset_runtime(void)
 void gs_thread_forget(struct gs_thread *thread)
 {
     fiber_done(&thread->fiber);
-    gs_shared_stack_forget(thread);
     thread->is_live = false;
     thread->is_retired = true;
     CHECKED_SET_FATE(thread, FATE_ABANDONED);

@@ -42,7 +42,7 @@ ALWAYS_INLINE int get_stack(struct worker *worker, const struct gs_thread_attrib
         return init_on_user_stack(attributes, ret_thread);
     int class = UNLIKELY(attributes->stack_is_shared) && gs_stack_is_shared(attributes, size, fn)
                     ? CLASS_SHARED
-                    : gs_stacks_class(size + CHECKED_PROTECTED_SIZE(attributes));
+                    : gs_stacks_class(size);
     if (class < 0)
         return class;
     if (class == CLASS_SHARED && gs_shared_stacks_prepare())

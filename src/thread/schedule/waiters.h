@@ -118,13 +118,19 @@ static inline void claimed_add(struct claimed *claimed, struct gs_waiter *waiter
     claimed->last = waiter;
 }
 
-/* Claim all waiters of the queue. The caller holds the lock. */
+/* Claim all waiters of the queue. The caller holds the lock. Threads that stay on its worker are
+ * made ready at once: before the caller switches they neither run nor free the object. */
 static inline void waiters_claim_all(struct worker *worker, struct gs_wait_queue *queue,
                                      struct claimed *claimed)
 {
     struct gs_waiter *waiter;
-    while ((waiter = waiters_pop_claimed(worker, queue, CLAIM_WOKEN)))
-        claimed_add(claimed, waiter);
+    while ((waiter = waiters_pop_claimed(worker, queue, CLAIM_WOKEN))) {
+        struct gs_thread *thread = waiter->thread;
+        if (LIKELY(!thread_is_mobile(thread) && thread->worker == worker))
+            queue_push(worker, &thread->run);
+        else
+            claimed_add(claimed, waiter);
+    }
 }
 
 /* Make the claimed threads ready. The caller holds no lock. worker: the caller, or NULL if it is no

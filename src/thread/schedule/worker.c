@@ -195,6 +195,9 @@ struct runnable *gs_worker_next(struct worker *worker)
 
 struct gs_thread *gs_worker_defer(struct worker *worker, struct runnable *item)
 {
+    if (LIKELY(item && item->resume == gs_thread_resume_shared) &&
+        LIKELY(gs_shared_stack_enter(worker, thread_of(item))))
+        return thread_of(item);
     if (item)
         worker->deferred = item;
     return NULL;

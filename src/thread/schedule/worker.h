@@ -175,7 +175,6 @@ struct worker {
     struct gs_timer trim_timer;          /* active while there are many free stacks */
     uint64_t trim_period_ns;             /* when the period of `free` began */
     struct shared_stacks *shared_stacks; /* NULL: no thread shares a stack */
-    unsigned returned_shared;            /* control blocks of such threads, since the last trim */
     struct runnable cancel_message;      /* to itself: deliver cancellations (cancel.c) */
     bool is_cancel_message_queued;
     struct deadlines own_deadlines; /* of threads that stay on this worker */

@@ -12,10 +12,12 @@
 /* Held while a stack becomes accessible or inaccessible, and by reports that read stacks. */
 static struct gs_spin access_lock;
 
+/* The whole pages up to the end of the slot. */
 static void set_access(const struct gs_thread *thread, int access)
 {
     char *bottom = gs_stack_bottom(thread);
-    (void)gs_sys_mprotect(bottom, (size_t)(thread->stack_top - bottom), access);
+    size_t size = (size_t)(thread->stack_top - bottom);
+    (void)gs_sys_mprotect(bottom, (size + gs_page_size - 1) & ~(gs_page_size - 1), access);
 }
 
 static void protect(struct gs_thread *thread)
@@ -39,16 +41,13 @@ static void unprotect(struct gs_thread *thread)
     gs_guard_return_mappings(thread);
 }
 
-/* The control block, above the stack, stays accessible: the stack ends at the page before. */
 void gs_protected_init_thread(struct gs_thread *thread)
 {
     if (thread->stack_class == CLASS_USER_STACK)
         return;
     unprotect(thread); /* its former thread was abandoned, if it is not */
-    thread->stack_top = (char *)thread;
     if (!thread->shares_stack || gs_runtime.tells_asan)
         return;
-    thread->stack_top = (char *)((uintptr_t)thread & ~(gs_page_size - 1));
     thread->migrates = false;
     thread->run.resume = gs_thread_resume_protected;
 }

@@ -23,12 +23,13 @@ static size_t used_size(const struct gs_thread *thread)
     return (size_t)(thread->stack_top - (const char *)thread->sp);
 }
 
+/* The size of the block for it. */
 static size_t saved_size(const struct gs_thread *thread)
 {
     return (used_size(thread) + SAVED_UNIT - 1) & ~(SAVED_UNIT - 1);
 }
 
-/* The memory that `saved` is the end of. */
+/* The block that `saved` is the end of. */
 static char *saved_block(const struct gs_thread *thread)
 {
     return thread->saved - (saved_size(thread) - used_size(thread));
@@ -95,11 +96,13 @@ static int init_worker(struct worker *worker)
         return 0;
     struct shared_stacks *stacks = calloc(1, sizeof *stacks);
     int err = stacks ? add_stack(stacks) : -ENOMEM;
-    if (err)
+    if (err) {
         free(stacks);
-    else
-        worker->shared_stacks = stacks;
-    return err;
+        return err;
+    }
+    gs_saved_blocks_init_worker(&stacks->saved);
+    worker->shared_stacks = stacks;
+    return 0;
 }
 
 int gs_shared_stacks_prepare(void)
@@ -131,8 +134,9 @@ void gs_shared_stacks_after_fork(struct worker *worker, const struct gs_thread *
 {
     struct shared_stacks *stacks = worker->shared_stacks;
     prepare_lock = (struct gs_spin){0};
+    gs_saved_blocks_reclaim();
     if (stacks)
-        stacks->lock = (struct gs_spin){0};
+        gs_saved_blocks_init_worker(&stacks->saved);
     for (unsigned i = 0; stacks && i < stacks->count; i++) {
         if (stacks->each[i].occupant != only)
             set_vacant(stacks, i);
@@ -208,20 +212,12 @@ static void set_evicted(struct shared_stacks *stacks, struct gs_thread *occupant
     occupant->run.resume = gs_thread_resume_shared;
 }
 
-/* A report that has found the memory may still read it. */
-static void free_block(struct shared_stacks *stacks, char *block)
-{
-    spin_lock_always(&stacks->lock);
-    spin_unlock_always(&stacks->lock);
-    free(block);
-}
-
 static void restore(struct shared_stacks *stacks, struct gs_thread *thread)
 {
     char *block = saved_block(thread);
     memcpy(thread->sp, thread->saved, used_size(thread));
     __atomic_store_n(&thread->saved, NULL, __ATOMIC_RELAXED);
-    free_block(stacks, block);
+    gs_saved_block_free(&stacks->saved, block);
 }
 
 /* Evict the occupant, and bring back what the thread has saved. Returns false if there is no memory
@@ -231,7 +227,7 @@ static bool take_place_of(struct shared_stacks *stacks, struct gs_thread *occupa
 {
     size_t size = saved_size(occupant);
     bool is_exchanged = thread->saved && saved_size(thread) == size;
-    char *block = is_exchanged ? saved_block(thread) : malloc(size);
+    char *block = is_exchanged ? saved_block(thread) : gs_saved_block_new(&stacks->saved, size);
     if (UNLIKELY(!block))
         return false;
     if (is_exchanged) {
@@ -261,7 +257,8 @@ static bool occupy(struct shared_stacks *stacks, struct shared_stack *stack,
     return true;
 }
 
-/* What the next thread of the queue has saved will be copied soon. */
+/* What the next thread of the queue has saved will be copied soon; where that of the one after it
+ * is, will be looked up. */
 #define PREFETCHED ((size_t)512)
 static void prefetch_next(const struct worker *worker)
 {
@@ -269,48 +266,62 @@ static void prefetch_next(const struct worker *worker)
     if (!next || next->resume != gs_thread_resume_shared)
         return;
     const char *saved = gs_container_of(next, struct gs_thread, run)->saved;
+    if (next->next)
+        __builtin_prefetch(gs_container_of(next->next, struct gs_thread, run), 1);
     for (size_t i = 0; saved && i < PREFETCHED; i += 64)
         __builtin_prefetch(saved + i, 1);
 }
 
-/* There is no memory: others run first, and may return some. */
-static void delay(struct worker *worker, struct gs_thread *thread)
+/* Whether the caller is on the stack: the running thread, or one that is just being left. */
+static bool is_on_stack(const struct worker *worker, unsigned index)
 {
-    queue_push(worker, &thread->run);
-    worker->is_poll_due = true;
+    const struct gs_thread *current = worker->current;
+    return current && current->stack_class == CLASS_SHARED && current->shared_index == index;
 }
 
+bool gs_shared_stack_enter(struct worker *worker, struct gs_thread *thread)
+{
+    gs_chaos(CHAOS_RETURN);
+    prefetch_next(worker);
+    if (UNLIKELY(!worker->shared_stacks) && init_worker(worker)) /* the monitor has added it */
+        return false;
+    if (!thread->stack_top)
+        bind_to_stack(worker, thread);
+    if (is_on_stack(worker, thread->shared_index) ||
+        UNLIKELY(!occupy(worker->shared_stacks, stack_of(worker, thread), thread)))
+        return false;
+    thread->run.resume = NULL;
+    return true;
+}
+
+/* If there is no memory, others run first, and may return some. */
 void gs_thread_resume_shared(struct worker *worker, struct runnable *runnable)
 {
     struct gs_thread *thread = gs_container_of(runnable, struct gs_thread, run);
-    gs_chaos(CHAOS_RETURN);
-    prefetch_next(worker);
-    if (UNLIKELY(!worker->shared_stacks) && init_worker(worker)) { /* the monitor has added it */
-        delay(worker, thread);
+    if (LIKELY(gs_shared_stack_enter(worker, thread))) {
+        gs_worker_run_thread(worker, thread);
         return;
     }
-    if (!thread->stack_top)
-        bind_to_stack(worker, thread);
-    if (UNLIKELY(!occupy(worker->shared_stacks, stack_of(worker, thread), thread))) {
-        delay(worker, thread);
-        return;
-    }
-    runnable->resume = NULL;
-    gs_worker_run_thread(worker, thread);
+    queue_push(worker, runnable);
+    worker->is_poll_due = true;
 }
 
+/* The next new thread takes another stack if there is one: the caller is still on this one. */
 void gs_shared_stack_leave(struct worker *worker, const struct gs_thread *thread)
 {
-    set_vacant(worker->shared_stacks, thread->shared_index);
+    struct shared_stacks *stacks = worker->shared_stacks;
+    unsigned last = stacks->vacant_count;
+    set_vacant(stacks, thread->shared_index);
+    if (last && stacks->vacant_count > last) {
+        stacks->vacant[last] = stacks->vacant[last - 1];
+        stacks->vacant[last - 1] = thread->shared_index;
+    }
 }
 
-void gs_shared_stack_forget(struct gs_thread *thread)
+void gs_shared_stacks_trim(struct worker *worker, bool is_all)
 {
-    if (!thread_is_evicted(thread))
-        return;
-    char *block = saved_block(thread);
-    thread->saved = NULL;
-    free(block);
+    if (worker->shared_stacks)
+        gs_saved_blocks_trim(&worker->shared_stacks->saved, is_all);
 }
 
 /* ---- For reports ---- */
@@ -336,27 +347,13 @@ NOT_FOR_TSAN const void *gs_stack_readable(const struct gs_thread *thread, uintp
     /* It may be evicted once more meanwhile, with more or less on the stack. */
     size_t offset = address - (uintptr_t)thread->sp, size = used_size(thread);
     bool is_same = *(char *const volatile *)&thread->saved == saved;
-    return is_same && offset <= size && size - offset >= sizeof(struct context) ? saved + offset
-                                                                                : NULL;
+    return is_same && offset <= size && size - offset >= sizeof(struct context) &&
+                   gs_saved_block_is_readable(saved, size)
+               ? saved + offset
+               : NULL;
 }
 
 #ifndef GS_CHECKED
-NOT_FOR_TSAN struct gs_spin *gs_stack_reading_lock(const struct gs_thread *thread)
-{
-    const struct worker *worker = *(struct worker *const volatile *)&thread->worker;
-    if (thread->stack_class != CLASS_SHARED || !worker || !worker->shared_stacks)
-        return NULL;
-    spin_lock_always(&worker->shared_stacks->lock);
-    return &worker->shared_stacks->lock;
-}
-
-void gs_stack_reading_unlock(struct gs_spin *lock, const struct gs_thread *thread)
-{
-    (void)thread;
-    if (lock)
-        spin_unlock_always(lock);
-}
-
 bool gs_stack_with(struct gs_thread *thread, void (*fn)(void *), void *argument)
 {
     char before[FIT_MAX];

@@ -14,7 +14,7 @@ static struct gs_thread *find_outside(const void *address)
     for (int c = 0; c < STACK_CLASSES; c++) {
         const struct stack_class *class = &gs_stack_classes[c];
         for (size_t i = 0; class->each && (thread = gs_stacks_at(c, i)); i++)
-            if (is_within(address, gs_stacks_slot(class, i), class->layout.slot_size))
+            if (is_within(address, class->each[i], class->layout.slot_size))
                 return thread;
     }
     return NULL;
@@ -43,10 +43,11 @@ static struct gs_thread *find_by_slot(const char *at)
 struct gs_thread *gs_stacks_find(const void *address)
 {
     const char *at = address;
-    const struct stack_class *class = &gs_stack_classes[CLASS_SHARED];
-    size_t offset = (size_t)(at - class->blocks);
-    if (class->blocks && at >= class->blocks && offset < class->max_slots * BLOCK_SIZE)
-        return gs_stacks_at(CLASS_SHARED, offset / BLOCK_SIZE);
+    for (int c = 0; c < STACK_CLASSES; c++) {
+        const struct stack_class *class = &gs_stack_classes[c];
+        if (class->blocks && is_within(at, class->blocks, class->max_slots * BLOCK_SIZE))
+            return gs_stacks_at(c, (size_t)(at - class->blocks) / BLOCK_SIZE);
+    }
     return find_by_slot(at);
 }
 

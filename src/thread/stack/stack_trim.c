@@ -4,11 +4,11 @@
  * touched, and their control blocks. A stack that is surplus for a whole period is given back; in a
  * steady state there is none, and this costs nothing. */
 #include "thread/schedule/thread_extra.h"
+#include "thread/stack/shared_stack.h"
 #include "thread/stack/stack_class.h"
 
 #include <gossamer/sys.h>
 #include <limits.h>
-#include <malloc.h>
 #include <sys/mman.h>
 
 /* Free stacks that a worker keeps for itself before it releases half of them to others. */
@@ -20,9 +20,6 @@
 /* So many remain in each list. */
 #define FREE_STACKS_KEPT 32u
 
-/* After a peak of so many threads that shared stacks, what was saved of them is given back, too. */
-#define SHARED_PEAK 1024u
-
 static atomic_bool cannot_return; /* the kernel has refused: the memory is locked, for instance */
 
 /* If all control blocks on the same pages belong to slots without memory, their pages are given
@@ -30,7 +27,7 @@ static atomic_bool cannot_return; /* the kernel has refused: the memory is locke
 static void give_blocks_back(struct stack_class *class, size_t index)
 {
     size_t group = GROUP_SIZE(gs_page_size), first = index / group * group;
-    if (!class->blocks || first + group > class->used)
+    if (first + group > class->used)
         return;
     for (size_t word = first / 64; word < (first + group) / 64; word++)
         if (class->returned.words[word] != UINT64_MAX)
@@ -38,34 +35,26 @@ static void give_blocks_back(struct stack_class *class, size_t index)
     (void)gs_sys_madvise(class->blocks + first * BLOCK_SIZE, group * BLOCK_SIZE, MADV_DONTNEED);
 }
 
-static size_t round_down(uintptr_t n)
-{
-    return n & ~(gs_page_size - 1);
-}
-
-/* Give the memory of a free slot back, with the control block. Returns false if that must stay: the
+/* Give the memory of a free stack back, and its control block. Returns false if that must stay: the
  * checks need those of former threads. */
 static bool give_back(struct stack_class *class, struct gs_thread *thread)
 {
-    size_t index = thread->slot_index;
+    size_t index = thread->slot_index, guard_size = class->layout.guard_size;
+    char *slot = stack_slot(class, index);
     bool has_block = thread->has_canary;
 #ifdef GS_CHECKED
     has_block = true;
 #endif
-    char *end = class->blocks ? NULL : gs_stacks_slot(class, index) + class->layout.slot_size;
-    if (has_block && !class->blocks)
-        end = (char *)round_down((uintptr_t)thread);
-    char *bottom = class->blocks ? NULL : gs_stack_bottom(thread);
-    if (!has_block) {
-        gs_thread_extra_free(thread->extra);
-        thread->extra = NULL;
-    }
-    if (bottom && gs_sys_madvise(bottom, (size_t)(end - bottom), MADV_DONTNEED)) {
+    if (slot &&
+        gs_sys_madvise(slot + guard_size, class->layout.slot_size - guard_size, MADV_DONTNEED)) {
         cannot_return = true;
         return false;
     }
     if (has_block)
         return false;
+    struct thread_extra *extra = thread->extra;
+    thread->extra = NULL; /* before another worker can fork */
+    gs_thread_extra_free(extra);
     spin_lock_always(&gs_stack_classes_lock);
     gs_slot_set_add(&class->returned, index);
     give_blocks_back(class, index);
@@ -152,30 +141,17 @@ static void schedule_trim(struct worker *worker, uint64_t after_ns)
         worker->free_max = FREE_STACKS_KEPT;
 }
 
-/* What was saved are small blocks of malloc's, which keeps free ones below a used one. */
-static void trim_saved(struct worker *worker)
-{
-#ifdef __GLIBC__
-    if (worker->returned_shared >= SHARED_PEAK)
-        malloc_trim(0);
-#endif
-    worker->returned_shared = 0;
-}
-
 static void trim(struct gs_timer *timer)
 {
     struct worker *worker = gs_container_of(timer, struct worker, trim_timer);
     uint64_t now_ns = *worker->now_ns;
     bool is_period_over = now_ns - worker->trim_period_ns >= TRIM_PERIOD_NS, is_incomplete = false;
-    if (is_period_over)
+    if (is_period_over) {
         worker->trim_period_ns = now_ns;
-    for (int c = 0; c < STACK_CLASSES; c++) {
-        unsigned count = trim_class(worker, c, is_period_over);
-        is_incomplete |= count >= TRIM_STEP;
-        worker->returned_shared += c == CLASS_SHARED ? count : 0;
+        gs_shared_stacks_trim(worker, false);
     }
-    if (!is_incomplete)
-        trim_saved(worker);
+    for (int c = 0; c < STACK_CLASSES; c++)
+        is_incomplete |= trim_class(worker, c, is_period_over) >= TRIM_STEP;
     worker->free_max = FREE_STACKS_KEPT;
     if (has_many(worker) && may_trim())
         schedule_trim(worker, is_incomplete ? TRIM_PAUSE_NS : TRIM_PERIOD_NS);
@@ -211,4 +187,5 @@ void gs_threads_trim(void)
         spin_unlock_always(&gs_stack_classes_lock);
         give_all_back(&gs_stack_classes[c], &list);
     }
+    gs_shared_stacks_trim(worker, true);
 }

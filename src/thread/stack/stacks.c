@@ -1,5 +1,6 @@
 #include "thread/context/valgrind.h"
 #include "thread/schedule/thread_extra.h"
+#include "thread/stack/saved_block.h"
 #include "thread/stack/shared_stack.h"
 #include "thread/stack/stack_class.h"
 
@@ -38,6 +39,9 @@ static bool has_reservation, can_be_shared;
 #define BLOCKS_STEP ((size_t)16)
 #define FREE_STACKS_BATCH 32u
 
+/* Addresses for what evicted threads have on their stacks. */
+#define SAVED_ADDRESSES ((size_t)16 << 30)
+
 __attribute__((constructor)) static void read_page_size(void)
 {
     gs_page_size = getauxval(AT_PAGESZ);
@@ -48,6 +52,11 @@ __attribute__((constructor)) static void read_page_size(void)
 static size_t round_up(size_t n, size_t unit)
 {
     return (n + unit - 1) & ~(unit - 1);
+}
+
+static size_t lesser(size_t a, size_t b)
+{
+    return a < b ? a : b;
 }
 
 struct slot_layout gs_slot_layout(int stack_class, size_t page_size)
@@ -70,12 +79,9 @@ size_t gs_slot_stack_top_at(const struct slot_layout *layout, size_t index)
 
 /* ---- The reservation ---- */
 
-/* A stack shares its last page with its control block. */
 static size_t size_of_blocks(const struct stack_class *class)
 {
-    return class == &gs_stack_classes[CLASS_SHARED]
-               ? round_up(class->max_slots * BLOCK_SIZE, gs_page_size)
-               : 0;
+    return round_up(class->max_slots * BLOCK_SIZE, gs_page_size);
 }
 
 static size_t size_of_slots(const struct stack_class *class)
@@ -83,20 +89,24 @@ static size_t size_of_slots(const struct stack_class *class)
     return class->layout.slot_size * class->max_slots;
 }
 
-/* The array of control blocks, then the slots of all classes. */
-static void divide(char *at)
+/* What evicted threads have on their stacks, then control blocks and slots of each class. */
+static int divide(char *at, size_t saved_size)
 {
-    gs_stack_classes[CLASS_SHARED].blocks = at;
-    at += size_of_blocks(&gs_stack_classes[CLASS_SHARED]);
-    for (int c = 0; c < PLAIN_CLASSES; c++) {
-        gs_stack_classes[c].base = at;
-        at += size_of_slots(&gs_stack_classes[c]);
+    char *saved = (char *)round_up((uintptr_t)at, SAVED_CHUNK);
+    at = saved + saved_size;
+    for (int c = 0; c < RESERVED_CLASSES; c++) {
+        struct stack_class *class = &gs_stack_classes[c];
+        class->blocks = at;
+        at += size_of_blocks(class);
+        class->base = size_of_slots(class) ? at : NULL;
+        at += size_of_slots(class);
     }
+    return gs_saved_blocks_init(saved, saved_size);
 }
 
 static int reserve(size_t divisor)
 {
-    size_t total = 0;
+    size_t saved_size = SAVED_ADDRESSES / divisor, total = saved_size + SAVED_CHUNK;
     for (int c = 0; c < RESERVED_CLASSES; c++) {
         struct stack_class *class = &gs_stack_classes[c];
         class->layout = gs_slot_layout(c, gs_page_size);
@@ -107,7 +117,9 @@ static int reserve(size_t divisor)
                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_STACK, -1);
     if (base < 0)
         return (int)base;
-    divide((char *)base);
+    int err = divide((char *)base, saved_size);
+    if (err)
+        return err;
     has_reservation = true;
     /* A stack of which one page is used would get a huge page. */
     (void)gs_sys_madvise((void *)base, total, MADV_NOHUGEPAGE);
@@ -122,13 +134,15 @@ static int reserve(size_t divisor)
 /* Prepare for slots that are mapped one by one: no more than there are addresses for. */
 static int reserve_none(struct stack_class *class, rlim_t addresses)
 {
-    size_t max = addresses / class->layout.slot_size;
-    if (class->max_slots > max)
-        class->max_slots = max;
-    long each = gs_sys_mmap(NULL, class->max_slots * sizeof *class->each, PROT_READ | PROT_WRITE,
-                            MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
-    class->each = each < 0 ? NULL : (struct gs_thread **)each;
-    return class->each ? 0 : -ENOMEM;
+    class->max_slots = lesser(class->max_slots, addresses / class->layout.slot_size);
+    long blocks =
+        gs_sys_mmap(NULL, class->max_slots * (BLOCK_SIZE + sizeof *class->each),
+                    PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1);
+    if (blocks < 0)
+        return -ENOMEM;
+    class->blocks = (char *)blocks;
+    class->each = (char **)(class->blocks + class->max_slots * BLOCK_SIZE);
+    return 0;
 }
 
 /* Where the addresses are limited, others need them as much as stacks do: none are reserved. */
@@ -197,32 +211,21 @@ bool gs_stacks_can_be_shared(void)
 #endif
 }
 
-_Static_assert((COLOURS - 1) * LINE + BLOCK_SIZE <= 4096, "it takes no stack that was promised");
-
-struct gs_thread *gs_stacks_block_in(const struct stack_class *class, char *slot, size_t index)
-{
-    return (struct gs_thread *)(slot + gs_slot_stack_top_at(&class->layout, index) - BLOCK_SIZE);
-}
-
-char *gs_stacks_slot(const struct stack_class *class, size_t index)
-{
-    return class->each ? (char *)class->each[index] + BLOCK_SIZE -
-                             gs_slot_stack_top_at(&class->layout, index)
-                       : class->base + index * class->layout.slot_size;
-}
-
 NOT_FOR_TSAN char *gs_stack_bottom(const struct gs_thread *thread)
 {
     if (thread->stack_class == CLASS_USER_STACK)
         return thread->extra->stack;
-    if (thread->stack_class == CLASS_SHARED) /* the holder is above it (shared_stack.h) */
-        return thread->stack_top ? gs_stack_bottom((struct gs_thread *)thread->stack_top) : NULL;
     const struct stack_class *class = &gs_stack_classes[thread->stack_class];
-    return gs_stacks_slot(class, thread->slot_index) + class->layout.guard_size;
+    const char *top = thread->stack_top;
+    size_t index = thread->slot_index;
+    if (thread->stack_class == CLASS_SHARED) {
+        class = &gs_stack_classes[gs_stacks_class(SHARED_STACK_SIZE)];
+        index = (size_t)(top - 1 - class->base) / class->layout.slot_size;
+    }
+    return top ? stack_slot(class, index) + class->layout.guard_size : NULL;
 }
 
-/* Make `size` bytes more of an array in the reservation writable. */
-static int open_pages(char *at, size_t size)
+int gs_stacks_open(void *at, size_t size)
 {
     if (gs_sys_mprotect(at, size, PROT_READ | PROT_WRITE))
         return -ENOMEM;
@@ -230,36 +233,37 @@ static int open_pages(char *at, size_t size)
     return 0;
 }
 
-static size_t lesser(size_t a, size_t b)
-{
-    return a < b ? a : b;
-}
+/* After so many control blocks, the pages of some groups are made at once: each page fault costs
+ * more than the page. */
+#define BLOCKS_TO_POPULATE 1024u
+#define POPULATED_GROUPS ((size_t)4)
 
-/* Make the pages of the next slot of the reservation, and of its control block, writable. */
-static int open_slot(struct stack_class *class, char **ret_slot)
+/* Make the memory of the next control block usable, and that of some more. Outside of the
+ * reservation it is. */
+static int open_block(const struct stack_class *class)
 {
-    size_t slot_size = class->layout.slot_size, used = class->used;
-    size_t group = GROUP_SIZE(gs_page_size);
-    *ret_slot = class->blocks ? NULL : class->base + used * slot_size;
-    if (!class->blocks && used == class->writable) {
-        size_t count = lesser(WRITABLE_STEP / slot_size, class->max_slots - used);
-        int err = open_pages(*ret_slot, count * slot_size);
-        if (err)
-            return err;
-        class->writable += count;
-    }
-    if (class->blocks && used == class->writable_blocks) {
-        size_t count = lesser(BLOCKS_STEP * group, class->max_slots - used);
-        int err = open_pages(class->blocks + used * BLOCK_SIZE,
-                             round_up(count * BLOCK_SIZE, gs_page_size));
-        if (err)
-            return err;
-        class->writable_blocks += count;
-    }
+    size_t group = GROUP_SIZE(gs_page_size), used = class->used;
+    char *at = class->blocks + used * BLOCK_SIZE;
+    size_t count = lesser(BLOCKS_STEP * group, class->max_slots - used);
+    if (!class->each && used % (BLOCKS_STEP * group) == 0 &&
+        gs_stacks_open(at, round_up(count * BLOCK_SIZE, gs_page_size)))
+        return -ENOMEM;
+    if (used >= BLOCKS_TO_POPULATE && used % (POPULATED_GROUPS * group) == 0)
+        (void)gs_sys_madvise(at, POPULATED_GROUPS * group * BLOCK_SIZE, MADV_POPULATE_WRITE);
     return 0;
 }
 
-static int map_slot(struct stack_class *class, char **ret_slot)
+/* The same for the next slot. */
+static int open_slot(const struct stack_class *class)
+{
+    size_t slot_size = class->layout.slot_size, step = WRITABLE_STEP / slot_size;
+    return class->used % step
+               ? 0
+               : gs_stacks_open(class->base + class->used * slot_size,
+                                lesser(step, class->max_slots - class->used) * slot_size);
+}
+
+static int map_slot(struct stack_class *class)
 {
     size_t slot_size = class->layout.slot_size;
     long slot = gs_sys_mmap(NULL, slot_size, PROT_READ | PROT_WRITE,
@@ -267,16 +271,24 @@ static int map_slot(struct stack_class *class, char **ret_slot)
     if (slot < 0)
         return -ENOMEM;
     (void)gs_sys_madvise((void *)slot, slot_size, MADV_NOHUGEPAGE);
-    class->each[class->used] = gs_stacks_block_in(class, (char *)slot, class->used);
-    *ret_slot = (char *)slot;
+    class->each[class->used] = (char *)slot;
     return 0;
+}
+
+static int make_usable(struct stack_class *class)
+{
+    int err = open_block(class);
+    if (err || (!class->each && !class->base))
+        return err;
+    return class->each ? map_slot(class) : open_slot(class);
 }
 
 /* Write what a control block needs besides what a new thread gets. */
 static struct gs_thread *prepare_slot(struct stack_class *class, size_t index)
 {
     struct gs_thread *thread = stack_block(class, index);
-    thread->stack_top = class->blocks ? NULL : (char *)thread;
+    char *slot = stack_slot(class, index);
+    thread->stack_top = slot ? slot + gs_slot_stack_top_at(&class->layout, index) : NULL;
     thread->stack_class = (uint8_t)(class - gs_stack_classes);
     thread->slot_index = (uint32_t)index;
     thread->has_canary = false;
@@ -287,16 +299,14 @@ static struct gs_thread *prepare_slot(struct stack_class *class, size_t index)
 /* Make the next slot usable. The caller holds the lock. */
 static int allocate_slot(struct stack_class *class, struct gs_thread **ret_thread)
 {
-    char *slot;
     if (class->used == class->max_slots)
         return -EAGAIN;
-    int err = class->each ? map_slot(class, &slot) : open_slot(class, &slot);
+    int err = make_usable(class);
     if (err)
         return err;
-    size_t guard_size = class->layout.guard_size;
-    bool has_canary = slot && gs_guard_install(slot, guard_size) == GUARD_CANARY;
+    char *slot = stack_slot(class, class->used);
     struct gs_thread *thread = prepare_slot(class, class->used);
-    thread->has_canary = has_canary;
+    thread->has_canary = slot && gs_guard_install(slot, class->layout.guard_size) == GUARD_CANARY;
     if (slot)
         valgrind_add_stack(gs_stack_bottom(thread), thread->stack_top);
     /* Release: pairs with gs_stacks_at. */
@@ -305,19 +315,30 @@ static int allocate_slot(struct stack_class *class, struct gs_thread **ret_threa
     return 0;
 }
 
-int gs_stacks_get(struct worker *worker, int stack_class, struct gs_thread **ret_thread)
+/* The caller holds the lock. */
+static int get_one(struct stack_class *class, struct gs_thread **ret_thread)
 {
-    struct stack_class *class = &gs_stack_classes[stack_class];
-    int err = 0;
-    spin_lock_always(&gs_stack_classes_lock);
     if (class->free.first)
         *ret_thread = free_list_pop(&class->free);
     else if (class->returned.count)
         *ret_thread = prepare_slot(class, gs_slot_set_take(&class->returned));
     else
-        err = allocate_slot(class, ret_thread);
-    for (unsigned i = 1; worker && class->free.first && i < FREE_STACKS_BATCH; i++)
-        free_list_push(&worker->free[stack_class], free_list_pop(&class->free));
+        return allocate_slot(class, ret_thread);
+    return 0;
+}
+
+/* The worker gets some more that are free, and control blocks, which take little. */
+int gs_stacks_get(struct worker *worker, int stack_class, struct gs_thread **ret_thread)
+{
+    struct stack_class *class = &gs_stack_classes[stack_class];
+    struct gs_thread *more;
+    spin_lock_always(&gs_stack_classes_lock);
+    int err = get_one(class, ret_thread);
+    for (unsigned i = 1; !err && worker && i < FREE_STACKS_BATCH; i++) {
+        if ((!class->free.first && stack_class != CLASS_SHARED) || get_one(class, &more))
+            break;
+        free_list_push(&worker->free[stack_class], more);
+    }
     spin_unlock_always(&gs_stack_classes_lock);
     return err;
 }
@@ -374,6 +395,7 @@ void gs_stacks_reclaim(void)
             free_list_push(&gs_stack_classes[c].free, thread);
         }
     }
+    gs_saved_blocks_reclaim();
 }
 
 void gs_stacks_lock(void)
@@ -396,8 +418,6 @@ static void free_after_fork(struct stack_class *class, size_t index, const struc
         gs_thread_forget(thread);
         return;
     }
-    if (!thread->stack_top) /* another worker was about to return it */
-        prepare_slot(class, index);
     free_list_push(&class->free, thread);
 }
 

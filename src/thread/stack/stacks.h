@@ -1,12 +1,11 @@
 /* Stacks: one reservation of addresses, divided into slots of a few size classes. The slots of
  * the largest classes are outside: each is mapped when a thread asks for it, so that programs
- * that do not ask need no addresses for them. The lowest pages of a slot are a guard; its top
- * page contains the thread control block, with the stack right below, which has at least the
- * size that its class promises. The control blocks of threads that share stacks (shared_stack.h)
- * are an array of their own. Free stacks are kept by each worker, in
- * LIFO order. Slots are never unmapped, but their memory is given back when it has not been needed
- * for a while, or by gs_threads_trim. Where the addresses are limited (RLIMIT_AS), nothing is
- * reserved, and all slots are mapped one by one. */
+ * that do not ask need no addresses for them. The lowest pages of a slot are a guard; the stack
+ * above has at least the size that its class promises. The control blocks of each class are an
+ * array; there is one more for threads that share stacks (shared_stack.h), which have no slots.
+ * Free stacks are kept by each worker, in LIFO order. Slots are never unmapped, but their memory is
+ * given back when it has not been needed for a while, or by gs_threads_trim. Where the addresses
+ * are limited (RLIMIT_AS), nothing is reserved, and all slots are mapped one by one. */
 #ifndef GS_THREAD_STACKS_H
 #define GS_THREAD_STACKS_H
 

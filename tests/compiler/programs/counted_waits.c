@@ -170,7 +170,7 @@ static void *read_all(void *argument)
 static void *write_wide(void *file)
 {
     pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-    for (int i = 0; i < 20000; i++)
+    for (int i = 0; i < 12000; i++)
         fputws(L"wide \x41\n", file);
     fflush(file);
     pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
@@ -201,7 +201,7 @@ static void wide_streams(void)
 /* Others go on while the standard error is full. */
 static void full_error(void)
 {
-    enum { TIMES = 3000 };
+    enum { TIMES = 1500 };
     int ends[2], error = dup(STDERR_FILENO);
     void *result;
     if (pipe(ends))

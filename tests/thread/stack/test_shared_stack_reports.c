@@ -97,13 +97,13 @@ TEST(deadlock_report_shows_the_calls_of_a_thread_that_is_evicted)
 static atomic_bool is_exhausted;
 static atomic_uint refused_count;
 
-void *__real_malloc(size_t n);
-void *__wrap_malloc(size_t n);
+void *__real_gs_saved_block_new(struct saved_blocks *blocks, size_t size);
+void *__wrap_gs_saved_block_new(struct saved_blocks *blocks, size_t size);
 
-void *__wrap_malloc(size_t n)
+void *__wrap_gs_saved_block_new(struct saved_blocks *blocks, size_t size)
 {
     if (!atomic_load(&is_exhausted))
-        return __real_malloc(n);
+        return __real_gs_saved_block_new(blocks, size);
     atomic_fetch_add(&refused_count, 1);
     return NULL;
 }
@@ -177,32 +177,6 @@ TEST(child_of_a_fork_has_its_thread_alone_on_the_shared_stacks)
         return; /* for the reasons in forking.h */
     run_sharing(1, 1, fork_while_evicted);
     run_sharing(3, 1, fork_while_evicted);
-}
-
-/* Another kernel thread writes a report, which it does not in the child. */
-static void *fork_during_report(void *unused)
-{
-    join(spawn_as(&shared, return_at_once, NULL));
-    if (!gs_stacks_can_be_shared())
-        return unused;
-    struct gs_spin *lock = &gs_runtime.workers[0]->shared_stacks->lock;
-    spin_lock_always(lock);
-    pid_t pid = gs_fork();
-    MUST(pid >= 0);
-    if (!pid) {
-        alarm(20);
-        fork_in_shared(NULL);
-        _exit(7);
-    }
-    spin_unlock_always(lock);
-    MUST_EQ(wait_for_child(pid), 7);
-    return unused;
-}
-
-TEST(child_of_a_fork_during_a_report_can_evict_threads)
-{
-    skip_without_fork();
-    run_sharing(1, 1, fork_during_report);
 }
 
 static struct gs_semaphore may_fork;
