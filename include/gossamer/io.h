@@ -222,11 +222,14 @@ GS_API void gs_forget(int fd);
  * As openat2(2), pread(2), pwrite(2), fsync(2) and fstatat(2). At the deadline, and when
  * the thread is canceled, a call that has started is waited for, since disk I/O cannot be
  * interrupted, and its result is returned; but an open that waits for the other end of a FIFO is
- * interrupted, within a second. With the deadline 0 reads succeed only from the page cache;
- * everything else returns -ETIMEDOUT. The path of gs_stat must not be empty: call fstat(2), which
- * seldom waits, for a file that is open. Each returns the result of the system call, or -ETIMEDOUT,
- * -ECANCELED, -ENOMEM, -EAGAIN (a kernel thread of the pool cannot be created), or an error of
- * openat2(2), pread(2), pwrite(2), fsync(2) or stat(2).
+ * interrupted, within a second. Meanwhile it occupies a kernel thread of the pool: where both ends
+ * are opened by user threads, max_pool_threads must be at least the number of such opens.
+ *
+ * With the deadline 0 reads succeed only from the page cache; everything else returns -ETIMEDOUT.
+ * The path of gs_stat must not be empty: call fstat(2), which seldom waits, for a file that is
+ * open. Each returns the result of the system call, or -ETIMEDOUT, -ECANCELED, -ENOMEM, -EAGAIN (a
+ * kernel thread of the pool cannot be created), or an error of openat2(2), pread(2), pwrite(2),
+ * fsync(2) or stat(2).
  *
  *     const struct open_how how = {.flags = O_RDONLY | O_CLOEXEC};    <fcntl.h>, <linux/openat2.h>
  *     int fd = gs_open(AT_FDCWD, "index.html", &how, deadline_ns);

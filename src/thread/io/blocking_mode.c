@@ -12,7 +12,7 @@
 bool gs_is_in_blocking_mode(int fd)
 {
     int flags = gs_sys_fcntl(fd, F_GETFL, 0);
-    return flags >= 0 && !(flags & O_NONBLOCK);
+    return flags < 0 || !(flags & O_NONBLOCK);
 }
 
 bool gs_opened_is_in_blocking_mode(const struct opened *file)

@@ -7,7 +7,8 @@
 #include "thread/io/blocking.h"
 #include "thread/io/io_call.h"
 
-/* Whether the file is in blocking mode, which any process that has it may change at any time. */
+/* Whether the file is in blocking mode, which any process that has it may change at any time. True
+ * for a number that is not open. */
 bool gs_is_in_blocking_mode(int fd);
 
 /* The same, and remembered if it is not: for sockets. */

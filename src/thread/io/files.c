@@ -172,7 +172,8 @@ static int open_in_pool(const struct io_call *call, uint64_t deadline_ns)
         fd = (int)gs_run_interrupted(JOB_PATH, call, patience_ns, deadline_ns);
         patience_ns = earlier(2 * patience_ns, OPEN_PATIENCE_MAX);
     }
-    return fd;
+    /* Without a timer it was not made, and cannot be interrupted. */
+    return fd == -ENOMEM ? (int)gs_run_in_pool(JOB_PATH, call, deadline_ns) : fd;
 }
 
 int gs_open(int dirfd, const char *path, const struct open_how *how, uint64_t deadline_ns)

@@ -12,8 +12,10 @@
 /* Bytes of one sendfile call, so that other threads get their turn. */
 #define SENDFILE_MAX ((size_t)1 << 20)
 
-/* Not an errno: the file is not in the page cache. */
+/* Not an errno: the file is not in the page cache; the socket has no room, while -EAGAIN is that of
+ * the pool. */
 #define NOT_CACHED (-4095)
+#define NO_ROOM (-4094)
 
 static ssize_t send_cached(const struct io_call *call)
 {
@@ -52,6 +54,12 @@ static ssize_t send_in_pool(const struct io_call *call)
     return n;
 }
 
+static ssize_t send_uncached(const struct io_call *call)
+{
+    ssize_t n = send_in_pool(call);
+    return n == -EAGAIN ? NO_ROOM : n;
+}
+
 /* Run sendfile in the pool, where it may wait for the disk. Meanwhile another thread, also of this
  * worker, may have found the bit clear, and waits: no event need come if there is still room. */
 static ssize_t run_uncached(const struct io_call *request, uint64_t deadline_ns)
@@ -59,7 +67,7 @@ static ssize_t run_uncached(const struct io_call *request, uint64_t deadline_ns)
     struct descriptor *descriptor = request->file.descriptor;
     struct off_stack off = {.thread = thread_current()};
     struct io_call call = leave_stack(&off, request);
-    call.try = send_in_pool;
+    call.try = send_uncached;
     descriptor_clear(descriptor, GS_WRITE);
     ssize_t n = off.err ? off.err : gs_run_in_pool(JOB_FILE, &call, deadline_ns);
     off_stack_end(&off);
@@ -92,7 +100,7 @@ static ssize_t send_file(const struct io_call *request, uint64_t deadline_ns)
         ssize_t sent = gs_io_run(&call, deadline_ns);
         if (sent == NOT_CACHED)
             sent = run_uncached(&call, deadline_ns);
-        if (sent != -EAGAIN)
+        if (sent != NO_ROOM)
             return sent;
         call.file.has_waited = true;
         int err = gs_opened_wait(&call.file, GS_WRITE, deadline_ns);

@@ -129,6 +129,27 @@ TEST(connection_taken_by_others_is_no_error)
     run_both(accept_after_another);
 }
 
+/* A call on a number that is not open finds out nothing about the file that gets it then. */
+static void *accept_before_and_after_it_listens(void *unused)
+{
+    const struct sockaddr_un unnamed = {.sun_family = AF_UNIX};
+    listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    MUST_EQ(close(listener), 0);
+    MUST_EQ(accept_until(GS_NEVER), -EBADF);
+    MUST_EQ(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), listener);
+    MUST_EQ(bind(listener, (const struct sockaddr *)&unnamed, sizeof(sa_family_t)), 0);
+    MUST_EQ(listen(listener, 1), 0);
+    MUST_EQ(accept_until(after(GS_MILLISECOND)), -ETIMEDOUT);
+    gs_close(listener);
+    return unused;
+}
+
+TEST(accept_of_a_number_that_is_not_open_has_no_effect_on_the_next_file)
+{
+    for (unsigned workers = 1; workers < 4; workers += 2)
+        run_unwatched(workers, accept_before_and_after_it_listens);
+}
+
 TEST(length_of_an_accept_queue)
 {
     const struct sockaddr_un unnamed = {.sun_family = AF_UNIX};

@@ -4,6 +4,7 @@
 #include <linux/openat2.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -187,6 +188,24 @@ static void *return_errors(void *unused)
 TEST(errors_and_end_of_file_are_returned)
 {
     run_both(return_errors);
+}
+
+/* An open is interrupted by a timer, if there is one. */
+static void *open_without_timers(void *unused)
+{
+    struct rlimit limit, none;
+    MUST_EQ(getrlimit(RLIMIT_SIGPENDING, &limit), 0);
+    none = (struct rlimit){.rlim_max = limit.rlim_max};
+    MUST_EQ(setrlimit(RLIMIT_SIGPENDING, &none), 0);
+    make_file();
+    MUST_EQ(setrlimit(RLIMIT_SIGPENDING, &limit), 0);
+    remove_file();
+    return unused;
+}
+
+TEST(file_is_opened_where_there_are_no_timers)
+{
+    run_both(open_without_timers);
 }
 
 /* ---- Deadlines and cancellation of calls that would never complete ---- */

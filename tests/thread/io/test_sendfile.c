@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <linux/magic.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
@@ -289,6 +290,42 @@ TEST(sendfile_with_deadline_0_does_not_wait_for_a_disk)
 {
     gs_sys_set_fault(note, NULL);
     run_both(do_not_wait);
+    gs_sys_set_fault(NULL, NULL);
+}
+
+/* Kernel threads that are to have stacks of this size cannot be created. */
+static size_t set_stack_size(size_t size)
+{
+    pthread_attr_t attributes;
+    size_t before;
+    MUST_EQ(pthread_getattr_default_np(&attributes), 0);
+    MUST_EQ(pthread_attr_getstacksize(&attributes, &before), 0);
+    MUST_EQ(pthread_attr_setstacksize(&attributes, size), 0);
+    MUST_EQ(pthread_setattr_default_np(&attributes), 0);
+    pthread_attr_destroy(&attributes);
+    return before;
+}
+
+static void *send_without_pool(void *unused)
+{
+    off_t offset = 0;
+    make_file();
+    MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets), 0);
+    atomic_store(&by_worker, 0);
+    size_t before = set_stack_size((size_t)1 << 50);
+    ssize_t n = gs_sendfile(sockets[0], fd, &offset, 4096, after(20 * GS_SECOND));
+    set_stack_size(before);
+    MUST_EQ(n, atomic_load(&by_worker) ? 4096 : -EAGAIN);
+    gs_close(sockets[0]);
+    gs_close(sockets[1]);
+    remove_file();
+    return unused;
+}
+
+TEST(sendfile_fails_if_no_kernel_thread_can_be_created)
+{
+    gs_sys_set_fault(refuse_nowait, NULL);
+    run_both(send_without_pool);
     gs_sys_set_fault(NULL, NULL);
 }
 
