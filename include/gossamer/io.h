@@ -20,9 +20,9 @@
  * Closing: a call is tried at once, and waits if it would block. A descriptor is registered with
  * the kernel when it is first waited for, and stays registered. So a descriptor that was used here
  * must be closed with gs_close, or passed to gs_forget before it is closed otherwise: if its number
- * is reused, the new file would be taken for the old one. Where the
- * workers' loops use io_uring (GS_POLLER, loop.h), the kernel keeps the file of a descriptor that
- * was waited for until the loop polls next.
+ * is reused, the new file would be taken for the old one. Where the workers' loops use io_uring
+ * (GS_POLLER, loop.h), the kernel keeps the file of a descriptor that was waited for until the loop
+ * polls next.
  *
  * Blocking mode: descriptors need not be non-blocking. They are never changed to O_NONBLOCK; those
  * created here have it. No call blocks its worker:
@@ -39,8 +39,8 @@
  *
  *     (P) The thread waits until the file is ready. The call may still block, if another thread or
  *         process was faster or there is too little room. If O_NONBLOCK is set, the worker makes
- *         the call. Otherwise a kernel thread of the pool does; it is interrupted after 10 ms, and
- *         the thread waits again. With the deadline 0 the worker makes the call, and is interrupted
+ *         the call. Otherwise a kernel thread of the pool does (-EAGAIN: it cannot be created); it
+ *         is interrupted after 10 ms, and the thread waits again. With the deadline 0 the worker makes the call, and is interrupted
  *         after 1 ms. A busy listener should be non-blocking. A socket that gs_accept or
  *         gs_sendfile has found non-blocking must stay so.
  *     (F) See the next paragraph.

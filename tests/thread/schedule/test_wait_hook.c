@@ -54,15 +54,23 @@ static void *answer(void *argument)
 
 static void *ask(void *argument)
 {
-    const struct gs_thread_attributes elsewhere = {.worker = 2};
-    struct gs_thread *thread;
-    if (gs_thread_spawn(&elsewhere, answer, NULL, &thread))
-        return NULL;
     for (int i = 0; i < HAND_OVERS; i++) {
         gs_semaphore_post(&there);
         (void)!gs_semaphore_wait(&back, GS_NEVER);
     }
-    return gs_thread_join(thread, GS_NEVER, NULL) ? NULL : argument;
+    return argument;
+}
+
+/* The first thread may run on any worker. */
+static void *ask_elsewhere(void *argument)
+{
+    const struct gs_thread_attributes one = {.worker = 1}, two = {.worker = 2};
+    struct gs_thread *asking, *answering;
+    if (gs_thread_spawn(&two, answer, NULL, &answering))
+        return NULL;
+    if (gs_thread_spawn(&one, ask, NULL, &asking) || gs_thread_join(asking, GS_NEVER, NULL))
+        return NULL;
+    return gs_thread_join(answering, GS_NEVER, NULL) ? NULL : argument;
 }
 
 TEST(no_wake_up_from_another_worker_is_lost_with_any_primitive)
@@ -71,7 +79,7 @@ TEST(no_wake_up_from_another_worker_is_lost_with_any_primitive)
         .workers = 2, .wait = look_and_sleep, .wait_data = &calls};
     void *result = NULL;
     memset(calls, 0, sizeof calls);
-    CHECK_EQ(gs_threads_run(&options, ask, &token, &result), 0);
+    CHECK_EQ(gs_threads_run(&options, ask_elsewhere, &token, &result), 0);
     CHECK(result == &token);
     CHECK(calls[1] > 0 && calls[2] > 0);
 }
