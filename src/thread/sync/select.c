@@ -218,7 +218,8 @@ static int wait_with_events(struct case_set *set, struct gs_thread *self, uint64
     return index;
 }
 
-static int select_by(struct case_set *set, struct gs_thread *self, uint64_t deadline_ns)
+static int select_by(struct select_events *events, struct case_set *set, struct gs_thread *self,
+                     uint64_t deadline_ns)
 {
     int index;
     gs_select_begin_events(set->cases, set->first);
@@ -229,14 +230,15 @@ static int select_by(struct case_set *set, struct gs_thread *self, uint64_t dead
         unlock_all(set);
         if (!deadline_ns)
             return thread_must_cancel(self) ? -ECANCELED : -ETIMEDOUT;
-        index = gs_select_open_events(set->cases, set->first, &set->events);
+        index = gs_select_open_events(events, self);
     } while (index == -EAGAIN);
     if (index)
         return index;
+    set->events = events;
     do
         index = wait_with_events(set, self, deadline_ns);
     while (index == -EAGAIN);
-    gs_select_close_events(set->events);
+    gs_select_close_events(events);
     set->events = NULL;
     return index;
 }
@@ -244,8 +246,11 @@ static int select_by(struct case_set *set, struct gs_thread *self, uint64_t dead
 static int select_with_events(struct case_set *set, struct gs_thread *self, uint64_t deadline_ns)
 {
     struct off_stack off = {.thread = self};
+    struct select_events local = {.count = set->first};
+    struct select_events *events = off_stack_in(&off, &local, sizeof local);
     set->cases = off_stack_out(&off, set->cases, set->count * sizeof *set->cases);
-    int index = off.err ? off.err : select_by(set, self, deadline_ns);
+    events->cases = set->cases;
+    int index = off.err ? off.err : select_by(events, set, self, deadline_ns);
     off_stack_end(&off);
     return index;
 }

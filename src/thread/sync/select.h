@@ -10,11 +10,15 @@
 
 #include <gossamer/sync.h>
 
+#define FEW_EVENTS 4
+
 struct select_events {
     struct gs_select *cases;
     unsigned count;   /* cases that are no channels: the first ones in sorted order */
     bool is_external; /* some of them are no threads */
     struct poll_waiters waiters;
+    struct gs_poll few_polls[FEW_EVENTS];
+    struct poll_waiter few_waiters[FEW_EVENTS];
 };
 
 static inline struct gs_select *select_sorted(struct gs_select *cases, unsigned i_sorted)
@@ -29,10 +33,9 @@ void gs_select_begin_events(struct gs_select *cases, unsigned count);
  * another error. */
 int gs_select_try_events(struct gs_select *cases, unsigned count, unsigned start);
 
-/* Allocate events for these cases of the calling thread, and open their descriptors. Returns 0,
- * -EAGAIN (try again), or another error. */
-int gs_select_open_events(struct gs_select *cases, unsigned count,
-                          struct select_events **ret_events);
+/* Open the descriptors. `cases` and `count` are set. Returns 0, -EAGAIN (try again), or another
+ * error. */
+int gs_select_open_events(struct select_events *events, struct gs_thread *self);
 void gs_select_close_events(struct select_events *events);
 
 /* Queue waiters that notify, of descriptors and of threads. Returns 0 or -errno; then none is

@@ -120,17 +120,40 @@ static void close_event(const struct gs_select *each, const struct gs_poll *poll
         gs_close(poll->fd);
 }
 
-/* The descriptors are those of the cases that are no threads, in the same order. */
-static int open_all(struct select_events *events)
+static int allocate(struct select_events *events)
 {
     struct poll_waiters *waiters = &events->waiters;
+    waiters->polls = events->few_polls;
+    waiters->each = events->few_waiters;
+    waiters->count = 0;
+    if (events->count <= FEW_EVENTS)
+        return 0;
+    waiters->polls = calloc(events->count, sizeof *waiters->polls);
+    waiters->each = calloc(events->count, sizeof *waiters->each);
+    if (waiters->polls && waiters->each)
+        return 0;
+    free(waiters->polls);
+    free(waiters->each);
+    return -ENOMEM;
+}
+
+/* The descriptors are those of the cases that are no threads, in the same order. */
+int gs_select_open_events(struct select_events *events, struct gs_thread *self)
+{
+    struct poll_waiters *waiters = &events->waiters;
+    int err = allocate(events);
+    if (err)
+        return err;
+    waiters->notification.thread = self;
     for (unsigned i = 0; i < events->count; i++) {
         const struct gs_select *each = select_sorted(events->cases, i);
         if (each->thread && gs_thread_get_extra(each->thread))
             continue;
         int fd = each->thread ? -ENOMEM : open_event(each);
-        if (fd < 0)
+        if (fd < 0) {
+            gs_select_close_events(events);
             return fd;
+        }
         waiters->each[waiters->count].closes =
             each->events ? closes_of(each) : gs_descriptor_closes(fd);
         waiters->polls[waiters->count++] =
@@ -138,30 +161,6 @@ static int open_all(struct select_events *events)
     }
     events->is_external = waiters->count;
     return 0;
-}
-
-int gs_select_open_events(struct gs_select *cases, unsigned count,
-                          struct select_events **ret_events)
-{
-    struct poll_waiter *each;
-    struct gs_poll *polls;
-    struct select_events *events =
-        calloc(1, sizeof *events + (sizeof *each + sizeof *polls) * count);
-    if (!events)
-        return -ENOMEM;
-    each = (struct poll_waiter *)(events + 1);
-    polls = (struct gs_poll *)(each + count);
-    *events = (struct select_events){
-        .cases = cases,
-        .count = count,
-        .waiters = {.polls = polls, .each = each, .notification.thread = thread_current()},
-    };
-    int err = open_all(events);
-    if (err)
-        gs_select_close_events(events);
-    else
-        *ret_events = events;
-    return err;
 }
 
 void gs_select_close_events(struct select_events *events)
@@ -173,7 +172,10 @@ void gs_select_close_events(struct select_events *events)
         if (!each->thread)
             close_event(each, poll++);
     }
-    free(events);
+    if (waiters->polls == events->few_polls)
+        return;
+    free(waiters->polls);
+    free(waiters->each);
 }
 
 /* ---- Waiters ---- */
