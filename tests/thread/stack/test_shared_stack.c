@@ -373,9 +373,12 @@ TEST(functions_that_wait_with_more_than_4_kib_get_stacks_of_their_own)
 
 /* ---- Owners of mutexes ---- */
 
+static atomic_bool is_locked;
+
 static void *lock_and_park(void *unused)
 {
     MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
+    atomic_store(&is_locked, true);
     MUST_EQ(gs_thread_park(GS_NEVER), 0);
     MUST_EQ(gs_mutex_lock(&mutex, 0), -EDEADLK);
     gs_mutex_unlock(&mutex);
@@ -388,11 +391,14 @@ static void *lock_in_vain(void *unused)
     return unused;
 }
 
-/* All of them on one stack: their variables have the same addresses. */
+/* All of them on one stack: their variables have the same addresses. Another worker may run them
+ * later. */
 static void *lock_by_several(void *unused)
 {
+    atomic_store(&is_locked, false);
     struct gs_thread *owner = spawn_as(&shared, lock_and_park, NULL);
-    gs_thread_yield();
+    while (!atomic_load(&is_locked))
+        gs_thread_yield();
     join(spawn_as(&shared, lock_in_vain, NULL));
     MUST_EQ(gs_mutex_lock(&mutex, 0), -ETIMEDOUT);
     gs_thread_unpark(owner);
