@@ -40,9 +40,9 @@
  *     (P) The thread waits until the file is ready. The call may still block, if another thread or
  *         process was faster or there is too little room. If O_NONBLOCK is set, the worker makes
  *         the call. Otherwise a kernel thread of the pool does (-EAGAIN: it cannot be created); it
- *         is interrupted after 10 ms, and the thread waits again. With the deadline 0 the worker makes the call, and is interrupted
- *         after 1 ms. A busy listener should be non-blocking. A socket that gs_accept or
- *         gs_sendfile has found non-blocking must stay so.
+ *         is interrupted after 10 ms, and the thread waits again. With the deadline 0 the worker
+ *         makes the call, and is interrupted after 1 ms. A busy listener should be non-blocking. A
+ *         socket that gs_accept or gs_sendfile has found non-blocking must stay so.
  *     (F) See the next paragraph.
  *
  * Reads and writes of regular files first try the page cache; all else is done by a pool of kernel
