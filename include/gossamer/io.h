@@ -10,8 +10,8 @@
  * same time. To end another thread's wait on a socket, call shutdown: its receive returns 0, and
  * its send -EPIPE. gs_close wakes the threads that wait, with -EBADF. If a number is reused, a call
  * in progress never reaches the new file: it continues with the open file with which it began, or
- * fails with -EBADF. This includes calls that wait for the pool. A call that begins
- * later may reach the new file.
+ * fails with -EBADF. This includes calls that wait for the pool. A call that begins later may reach
+ * the new file.
  *
  * Fairness: a thread whose calls never need to wait does not keep its worker. One that has run for
  * a millisecond lets others run at its next call here. A call with the deadline 0 never switches

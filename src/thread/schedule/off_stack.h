@@ -1,8 +1,7 @@
 /* What others use during a wait of a thread: the kernel threads of the pool, and the threads that
- * wake it. While a thread that shares its stack waits, its addresses may hold another
- * thread's frames (stack_is_shared). So nothing that others use may be there: neither the records
- * of the library nor the buffers that the caller has passed. The call uses copies on the heap
- * instead:
+ * wake it. While a thread that shares its stack waits, its addresses may hold another thread's
+ * frames (stack_is_shared). So nothing that others use may be there: neither the records of the
+ * library nor the buffers that the caller has passed. The call uses copies on the heap instead:
  *
  *     struct off_stack off = {.thread = self};
  *     struct record local = {...}, *record = off_stack_in(&off, &local, sizeof local);
