@@ -24,10 +24,9 @@ static int init_on_user_stack(const struct gs_thread_attributes *attributes,
         (struct user_stack_thread *)((uintptr_t)(top - sizeof *at) & ~(uintptr_t)63);
     if (attributes->stack_size < sizeof *at + 1536)
         return -EINVAL;
-    at->thread.extra = &at->extra;
-    at->thread.stack_top = (char *)at;
-    at->thread.stack_class = CLASS_USER_STACK;
-    at->thread.has_canary = at->thread.is_retired = false;
+    /* All of it: once the thread is in the list, others read whether it is live. */
+    at->thread = (struct gs_thread){
+        .extra = &at->extra, .stack_top = (char *)at, .stack_class = CLASS_USER_STACK};
     at->extra = (struct thread_extra){.stack = attributes->stack, .on_end = attributes->on_end};
     at->extra.valgrind_stack = valgrind_add_stack(attributes->stack, at);
     *ret_thread = &at->thread;
