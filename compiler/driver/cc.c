@@ -24,7 +24,7 @@ static void print_help(void)
          "                      threads; JSON or HTML if FILE ends in .json or .html, else text\n"
          "  -Wgossamer-races    warn of data that threads access without a common lock\n"
          "  -Wno-gossamer-departures\n"
-         "                      do not warn of what is not done as with POSIX threads\n"
+         "                      do not warn of calls that differ from POSIX threads\n"
          "  -fgossamer-frames=record|slots\n"
          "                      how values survive a wait, to test the compiler (default record)\n"
          "  -fgossamer-main=stack|converted\n"

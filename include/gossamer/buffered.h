@@ -14,8 +14,8 @@
  * Streams: a stream is a descriptor, or functions of the program, for TLS or compression. Sockets
  * are used with gs_recv and gs_send, other descriptors with gs_read and gs_write.
  *
- * Memory: structures are in the caller's storage. A buffer is the caller's, and must stay valid
- * until gs_reader_done or gs_writer_done, or is allocated. Large buffers should not be in frames of
+ * Memory: structures are in the caller's storage. Buffers are allocated, or are the caller's and
+ * must stay valid until gs_reader_done or gs_writer_done. Large buffers should not be in frames of
  * threads that wait.
  *
  * Errors: an error of the stream is sticky, and so is its end: every later call that needs the

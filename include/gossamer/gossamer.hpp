@@ -3,8 +3,8 @@
  * interface can be used beside it.
  *
  *     thread.hpp   run, task, thread; errors, exceptions and cancellation
- *     sync.hpp     mutex, shared_mutex, condition_variable, once_flag, semaphore, barrier,
- *                  wait_group, channel
+ *     sync.hpp     mutex, condition_variable and the other objects that threads wait at
+ *     channel.hpp  channel
  *     scope.hpp    scope
  *     io.hpp       file_descriptor
  *     clock.hpp    deadline
@@ -12,6 +12,7 @@
 #ifndef GOSSAMER_GOSSAMER_HPP
 #define GOSSAMER_GOSSAMER_HPP
 
+#include <gossamer/channel.hpp>
 #include <gossamer/clock.hpp>
 #include <gossamer/io.hpp>
 #include <gossamer/scope.hpp>

@@ -14,7 +14,7 @@
  * when it wants to, and calls databases with gs_run_blocking. A connection that waits for a request
  * has no thread, and takes some 400 bytes: its thread ends when no further request has arrived, so
  * thread-specific values do not last from one request to the next. HTTP/1.0 and HTTP/1.1 are
- * spoken, without TLS. Requests are parsed as strictly as those of `gossamer serve`, by the same
+ * supported, without TLS. Requests are parsed as strictly as those of `gossamer serve`, by the same
  * code: an ambiguous or malformed request is refused before the handler is called (400,
  * 408, 413, 414, 417, 421, 431, 501, 505), and the connection is closed. CONNECT (501) and requests
  * for which there is no memory (503) are refused in the same way.

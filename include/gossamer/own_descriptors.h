@@ -11,7 +11,7 @@
  *         return gs_is_own_descriptor(fd) ? -EBADF : gs_close(fd);
  *     }
  *
- * The functions may be called in any kernel thread, and in handlers of signals.
+ * Threads: all functions may be called from any kernel thread and from signal handlers.
  */
 #ifndef GOSSAMER_OWN_DESCRIPTORS_H
 #define GOSSAMER_OWN_DESCRIPTORS_H

@@ -26,8 +26,8 @@
  * such as cat, stops when its output is full, and then takes no more input. So write in one thread
  * and read in another, or use both directions on a loop.
  *
- * Threads: any kernel thread may call, also while no user threads run. No descriptor that is
- * created here is seen by a process that another kernel thread starts at the same time.
+ * Threads: any kernel thread may call, also while no user threads run. A process that another
+ * kernel thread starts at the same time does not inherit the descriptors created here.
  */
 #ifndef GOSSAMER_PROCESS_H
 #define GOSSAMER_PROCESS_H

@@ -11,8 +11,8 @@
  *         gs_scope_cancel(&scope);
  *     int result = gs_scope_wait(&scope, gs_clock_now() + 5 * GS_SECOND);
  *
- * This is the nursery of Trio and the errgroup of Go. The scope is in the storage of the thread
- * that waits for it, its owner, usually on its stack, where members find what they share. The owner
+ * This is the nursery of Trio and the errgroup of Go. The thread that waits for a scope is its
+ * owner. The scope is usually on the owner's stack, where members find what they share. The owner
  * always calls gs_scope_wait, even if it could spawn nothing: until then the scope must stay valid.
  *
  * Threads: the owner and the members may spawn and cancel, as may other user threads that end

@@ -39,12 +39,12 @@
  *
  * Threads: unless its description says otherwise, a function may only be called by user threads.
  * "Any kernel thread" means that any kernel thread may call it while gs_threads_run is running.
- * While no user threads run, only gs_threads_run may be called, and functions whose description
- * says so; no function may be called by signal handlers. The library gossamer_checked stops at
+ * While no user threads run, only gs_threads_run and functions whose description says so may be
+ * called. Signal handlers may call no function. The library gossamer_checked stops at
  * calls that break these and other rules (docs/debugging.md).
  *
- * Signals: handlers of this library run on the alternate stack that each worker has, of 64 KiB, and
- * on no thread's. A handler of the program runs there, too, if it is installed with SA_ONSTACK;
+ * Signals: handlers of this library run on the alternate stack of each worker, of 64 KiB, and never
+ * on a thread's. A handler of the program runs there, too, if it is installed with SA_ONSTACK;
  * otherwise it runs on the stack of the interrupted thread, which must then also have room for the
  * handler and for the kernel's frame (getauxval(AT_MINSIGSTKSZ): up to 11 KiB on x86-64). Install
  * handlers with SA_ONSTACK, and do not call sigaltstack in them; or let a thread wait for the
@@ -136,8 +136,8 @@ struct gs_threads_stats {
     uint64_t ready;    /* threads in the run queues now */
     uint64_t stacks;   /* allocated so far, in use or kept for reuse */
     uint64_t stuck;    /* how often a worker was found stuck */
-    /* How often what a waiting thread had on a shared stack was copied elsewhere, how many bytes
-     * that were, and how often it was more than 4 KiB. */
+    /* Copies of waiting threads' frames off shared stacks, their bytes, and the copies of more than
+     * 4 KiB. */
     uint64_t evictions, evicted_bytes, misfits;
 };
 GS_API void gs_threads_stats(struct gs_threads_stats *ret_stats);

@@ -18,8 +18,8 @@
  * to wait need a gossamer::cancellation_disabled. Locking is not interrupted.
  *
  * Exceptions never leave their thread. One that leaves the thread's function ends the thread, and
- * join() throws it again; nobody learns of it if the thread was detached or is not joined, like
- * that of a std::future. To handle the errors of a detached thread, catch them in its function. An
+ * join() throws it again; it is lost if the thread was detached or is not joined, like that of a
+ * std::future. To handle the errors of a detached thread, catch them in its function. An
  * exception must not leave a function that is called by the C interface.
  *
  * Exceptions and waits: the C++ runtime notes for each kernel thread which exceptions are handled.

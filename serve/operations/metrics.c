@@ -138,12 +138,12 @@ static void put_user_threads(struct page *page)
         return;
     put_head(page, "threads_live", "gauge", "User-level threads.");
     put_sample(page, "threads_live", "", stats.live);
-    put_head(page, "threads_ready", "gauge", "User-level threads that could run.");
+    put_head(page, "threads_ready", "gauge", "User-level threads ready to run.");
     put_sample(page, "threads_ready", "", stats.ready);
     put_head(page, "stack_evictions_total", "counter",
-             "How often a waiting thread's part of a shared stack was copied elsewhere.");
+             "Copies of waiting threads' frames off shared stacks.");
     put_sample(page, "stack_evictions_total", "", stats.evictions);
-    put_head(page, "stack_evicted_bytes_total", "counter", "How many bytes that were.");
+    put_head(page, "stack_evicted_bytes_total", "counter", "Bytes of these copies.");
     put_sample(page, "stack_evicted_bytes_total", "", stats.evicted_bytes);
 }
 

@@ -18,7 +18,6 @@ LIBRARY = {
 # Public headers belong to the module of the same name; these are named differently.
 PUBLIC = {
     "api": "base",
-    "buffer": "base",
     "clock": "base",
     "gossamer": "thread",
     "histogram": "base",
@@ -33,12 +32,12 @@ PUBLIC = {
     "loop_watcher": "loop",
     "loop_work": "loop",
     "process": "base",
-    "ring": "base",
     "own_descriptors": "base",
     "page_cache": "base",
     "sys": "base",
     "version": "base",
     "buffered": "thread",
+    "channel": "thread",
     "io": "thread",
     "net": "thread",
     "resumable": "thread",
@@ -172,7 +171,13 @@ def _check_file(tree: Tree, name: str) -> list[Problem]:
             hint = "; a new header needs a row in PUBLIC of tools/checks/layers.py" * is_new
             problems.append(Problem(name, number, f"{module} must not include {path}{hint}"))
         elif path and not _may_include_folder(name, path):
-            problems.append(Problem(name, number, f"this folder must not include {path}"))
+            problems.append(
+                Problem(
+                    name,
+                    number,
+                    f"this folder must not include {path}: see FOLDERS in tools/checks/layers.py",
+                )
+            )
         if is_http and found and HTTP_HEADERS.match(found[2]):
             problems.append(Problem(name, number, f"http must not include <{found[2]}>"))
         if (

@@ -152,13 +152,13 @@ def check(tree: Tree) -> Result:
     if not entries:
         raise BrokenError("no public function of http was found")
     depths = [(*chains.deepest(name), name) for name in entries]
-    depth, chain, _ = max(depths)
+    deepest = max(depths)[0]
     problems = sorted(chains.problems)
     for used, path, name in depths:
         if used > LIMIT and not tree.exceptions.grants("stack", name):
             entry = functions[name]
-            problems.append(
-                Problem(entry.path, entry.line, f"{used} bytes of {LIMIT}: {' > '.join(path)}")
+            text = (
+                f"{used} bytes of {LIMIT}: make a frame of the chain smaller, or inline less into"
             )
-    counts = f"{len(entries)} functions of http on {machine}"
-    return f"{counts}, {depth} bytes of {LIMIT}: {' > '.join(chain)}", problems
+            problems.append(Problem(entry.path, entry.line, f"{text} it: {' > '.join(path)}"))
+    return f"{len(entries)} functions of http on {machine}, {deepest} bytes of {LIMIT}", problems

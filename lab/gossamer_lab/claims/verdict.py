@@ -265,7 +265,7 @@ def _judge_every(claim: Claim, every: Every, rounds: Sequence[Round], level: flo
         return _Found(name, HOLDS, worst.interval, f"expected: {claim.range_text}")
     reason = worst.reason
     if worst.verdict == FAILS:
-        chance = f"outside, but of {count} intervals one may be outside by chance"
+        chance = f"outside, but one of {count} intervals may be outside by chance"
         reason = f"expected: {claim.range_text}; {chance}"
     return _Found(name, INCONCLUSIVE, worst.interval, reason)
 

@@ -321,7 +321,7 @@ ARE_EVENTS_FAST = Experiment(
         *tuning.CHARTS,
     ),
     names=(
-        ("toy-...", "servers of one structure, of a hundred lines: a thread for each connection"),
+        ("toy-...", "servers of a hundred lines and equal structure: a thread for each connection"),
         ("user", "our architecture of user-level threads"),
         ("event", "our architecture of event loops"),
         ("eager", "our architecture that accepts at once into a queue of its own, as thttpd does"),

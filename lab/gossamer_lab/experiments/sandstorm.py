@@ -200,7 +200,7 @@ _CLAIMS = (
         "183,340 ms against 3116 ms",
         _if_lasting(_POOL, _MANY, _WAIT_S, _WAITS, _against((_POOL, _EVENTS), "connect", _MANY)),
         10.0,
-        reading="at least ten times as long, of the 59 published, in loads of at least 190 s: a "
+        reading="at least ten times as long (the document: 59), in loads of at least 190 s: a "
         "shorter one cuts off the pool's waits",
     ),
     Claim(
@@ -216,7 +216,7 @@ _CLAIMS = (
             _grown(_FORKING, "connect", _FORKED),
         ),
         10.0,
-        reading="at least ten times as long, of the 186 published, in loads of at least 46 s",
+        reading="at least ten times as long (the document: 186), in loads of at least 46 s",
     ),
     Claim(
         "dropped-packets-show",
@@ -421,17 +421,17 @@ SANDSTORM = Experiment(
     names=(
         (_EVENTS, "our architecture quad: four threads that exchange events"),
         (_POOL, "our architecture pool: 150 threads, each of which accepts, then serves a client"),
-        (_FORKING, "our architecture thread: a thread for each client, of at most 512"),
+        (_FORKING, "our architecture thread: a thread for each of at most 512 clients"),
         ("user, event", "our architectures of those names, for comparison"),
     ),
     notes=(
         "The document's servers have no timeouts; ours are set too long to expire, and close no "
         "idle connection for a client that waits.",
         "One machine over loopback. Accept queues hold 50, as Java's did.",
-        "A CPU limit leaves a twentieth of its core to the server. The document's answered 3000 "
-        "requests a second, so that even 100 clients, which ask for at most 5000, saturated it. "
-        "Here 100 saturate the pool and the forking server, but leave 0.4 of its time to the "
-        "event-driven one, which 200 saturate; without a limit ours would wait for 1000 clients.",
+        "A CPU limit leaves a twentieth of its core to the server. The document's server answered "
+        "3000 requests a second, so even 100 clients, which send at most 5000, saturated it. Here "
+        "100 clients saturate the pool and the forking server, but leave the event-driven one idle "
+        "for 0.4 of its time; 200 saturate it. Without a limit, even 1000 would not.",
         "A response time is from connecting to the end of the response, as the bursts after "
         "retransmitted SYNs in the document's histograms show. A client that is still waiting at "
         "the end counts with its wait so far, but not in the histograms.",

@@ -12,7 +12,7 @@
  * What is not on the stack of a thread that shares it is used where it is.
  *
  * What others use during each wait, and where that is; "copied" if the thread shares its stack
- * (checked/test_private_calls.c, stack/test_shared_calls.c):
+ * (checked/test_waiting_calls.c, stack/test_shared_calls.c):
  *
  *     wait                            |  records             |  the caller's memory
  *     --------------------------------+----------------------+----------------------------------

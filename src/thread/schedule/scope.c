@@ -196,7 +196,7 @@ static int wait_for(struct gs_scope *scope, const struct wait_kind *kind, uint64
 
 int gs_scope_wait(struct gs_scope *scope, uint64_t deadline_ns)
 {
-    CHECKED_WAIT(GS_NEVER);
+    CHECKED_WAIT(deadline_ns);
     const struct thread_extra *extra = thread_extra(thread_current());
     if (extra && extra->scope == scope)
         return -EDEADLK;

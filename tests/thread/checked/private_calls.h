@@ -216,6 +216,8 @@ static void nothing(void)
 
 /* ---- The calls ---- */
 
+static uint64_t call_end_ns = GS_NEVER; /* the deadline of each of them */
+
 static ssize_t ignore_bytes(void *unused, const void *received, size_t n)
 {
     (void)unused, (void)received;
@@ -245,7 +247,7 @@ static void block(void *unused)
 static long poll_one(struct gs_interrupt *by)
 {
     struct gs_poll polls[] = {{.fd = empty[0], .events = GS_READ}};
-    return by ? gs_poll_interruptible(polls, 1, GS_NEVER, by) : gs_poll(polls, 1, GS_NEVER);
+    return by ? gs_poll_interruptible(polls, 1, call_end_ns, by) : gs_poll(polls, 1, call_end_ns);
 }
 
 static long poll_many(void)
@@ -253,19 +255,19 @@ static long poll_many(void)
     struct gs_poll polls[6];
     for (int i = 0; i < 6; i++)
         polls[i] = (struct gs_poll){.fd = empty[0], .events = GS_READ};
-    return gs_poll(polls, 6, GS_NEVER);
+    return gs_poll(polls, 6, call_end_ns);
 }
 
 static long send_seven(void)
 {
     int item = 7;
-    return gs_channel_send(channel, &item, GS_NEVER);
+    return gs_channel_send(channel, &item, call_end_ns);
 }
 
 static long receive_seven(void)
 {
     int item = 0;
-    long err = gs_channel_receive(channel, &item, GS_NEVER);
+    long err = gs_channel_receive(channel, &item, call_end_ns);
     return err ? err : item - 7;
 }
 
@@ -275,7 +277,7 @@ static long select_item(void)
     int item = 0;
     struct gs_select cases[] = {{.channel = channel, .receive = &item},
                                 {.channel = second_channel, .receive = &item}};
-    long done = gs_select(cases, 2, GS_NEVER);
+    long done = gs_select(cases, 2, call_end_ns);
     return done < 0 || item == 7 ? done : -EPROTO;
 }
 
@@ -284,7 +286,7 @@ static long select_to_send(void)
     int item = 7, received;
     struct gs_select cases[] = {{.channel = second_channel, .receive = &received},
                                 {.channel = channel, .send = &item}};
-    return gs_select(cases, 2, GS_NEVER);
+    return gs_select(cases, 2, call_end_ns);
 }
 
 static long select_event(void)
@@ -293,7 +295,7 @@ static long select_event(void)
     struct gs_select cases[] = {{.channel = channel, .receive = &item},
                                 {.fd = empty[0], .events = GS_READ},
                                 {.thread = other}};
-    long done = gs_select(cases, 3, GS_NEVER);
+    long done = gs_select(cases, 3, call_end_ns);
     return done || item == 7 ? done : -EPROTO;
 }
 
@@ -302,7 +304,7 @@ static long select_one_of_many(void)
     struct gs_select cases[6];
     for (int i = 0; i < 6; i++)
         cases[i] = (struct gs_select){.fd = empty[0], .events = GS_READ};
-    long done = gs_select(cases, 6, GS_NEVER);
+    long done = gs_select(cases, 6, call_end_ns);
     return done < 0 ? done : 0;
 }
 
@@ -316,7 +318,7 @@ static long open_for_writing(void)
     struct open_how how = {.flags = O_WRONLY | O_CLOEXEC};
     char path[sizeof fifo];
     memcpy(path, fifo, sizeof path);
-    return close_opened(gs_open(AT_FDCWD, path, &how, GS_NEVER));
+    return close_opened(gs_open(AT_FDCWD, path, &how, call_end_ns));
 }
 
 static long stat_fifo(void)
@@ -324,7 +326,7 @@ static long stat_fifo(void)
     struct stat status = {.st_mode = 0};
     char path[sizeof fifo];
     memcpy(path, fifo, sizeof path);
-    long err = gs_stat(AT_FDCWD, path, &status, GS_NEVER);
+    long err = gs_stat(AT_FDCWD, path, &status, call_end_ns);
     return err ? err : !S_ISFIFO(status.st_mode);
 }
 
@@ -333,38 +335,38 @@ static long read_file(void)
 {
     char byte[2] = "";
     struct iovec parts[] = {{byte, 0}, {byte, 1}};
-    ssize_t n = gs_pread(regular, byte, 1, 0, GS_NEVER);
+    ssize_t n = gs_pread(regular, byte, 1, 0, call_end_ns);
     if (n != 1 || byte[0] != 'x')
         return n < 0 ? n : -EPROTO;
     MUST_EQ(lseek(regular, 0, SEEK_SET), 0);
     byte[0] = 0;
-    n = gs_readv(regular, parts, 2, GS_NEVER);
+    n = gs_readv(regular, parts, 2, call_end_ns);
     return n == 1 && byte[0] != 'x' ? -EPROTO : n;
 }
 
 static long write_file(void)
 {
     char byte[] = "x";
-    return gs_pwrite(regular, byte, 1, 0, GS_NEVER);
+    return gs_pwrite(regular, byte, 1, 0, call_end_ns);
 }
 
 static long read_plain(void)
 {
     char byte[2] = "";
-    ssize_t n = gs_read(plain[0], byte, 1, GS_NEVER);
+    ssize_t n = gs_read(plain[0], byte, 1, call_end_ns);
     return n == 1 && byte[0] != 'x' ? -EPROTO : n;
 }
 
 static long write_plain(void)
 {
     char byte[] = "x";
-    return gs_write(plain[0], byte, 1, GS_NEVER);
+    return gs_write(plain[0], byte, 1, call_end_ns);
 }
 
 static long send_file_to(int fd)
 {
     off_t offset = 0;
-    ssize_t n = gs_sendfile(fd, regular, &offset, 1, GS_NEVER);
+    ssize_t n = gs_sendfile(fd, regular, &offset, 1, call_end_ns);
     return n == 1 && offset != 1 ? -EPROTO : n;
 }
 
@@ -372,7 +374,7 @@ static long accept_from(int fd)
 {
     struct sockaddr_in address = {.sin_family = AF_UNSPEC};
     socklen_t length = sizeof address;
-    int accepted = gs_accept(fd, (struct sockaddr *)&address, &length, 0, GS_NEVER);
+    int accepted = gs_accept(fd, (struct sockaddr *)&address, &length, 0, call_end_ns);
     bool is_known = address.sin_family == AF_INET && length == sizeof address;
     return accepted >= 0 && !is_known ? -EPROTO : close_opened(accepted);
 }
@@ -385,7 +387,7 @@ static long wait_for_child(void)
         usleep(20000);
         _exit(0);
     }
-    return gs_wait_child(pid, GS_NEVER, &status);
+    return gs_wait_child(pid, call_end_ns, &status);
 }
 
 static long wait_for_signals(void)
@@ -393,14 +395,14 @@ static long wait_for_signals(void)
     sigset_t one;
     sigemptyset(&one);
     sigaddset(&one, SIGUSR2);
-    return gs_wait_signals(&one, GS_NEVER);
+    return gs_wait_signals(&one, call_end_ns);
 }
 
 static long resolve(void)
 {
     char node[] = "127.0.0.1", service[] = "80";
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST}, *found;
-    long err = gs_resolve(node, service, &hints, GS_NEVER, &found);
+    long err = gs_resolve(node, service, &hints, call_end_ns, &found);
     if (!err)
         freeaddrinfo(found);
     return err;
@@ -411,21 +413,21 @@ static long dial_crowded(void)
 {
     char address[sizeof crowded_port];
     memcpy(address, crowded_port, sizeof address);
-    return close_opened(gs_dial(address, GS_NEVER));
+    return close_opened(gs_dial(address, call_end_ns));
 }
 
 static long connect_to_crowded(int flags)
 {
     struct sockaddr_in address = crowded_address;
     int fd = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | flags, 0);
-    long err = gs_connect(fd, (struct sockaddr *)&address, sizeof address, GS_NEVER);
+    long err = gs_connect(fd, (struct sockaddr *)&address, sizeof address, call_end_ns);
     gs_close(fd);
     return err;
 }
 
 static long lock_mutex(void)
 {
-    long err = gs_mutex_lock(&mutex, GS_NEVER);
+    long err = gs_mutex_lock(&mutex, call_end_ns);
     if (!err)
         gs_mutex_unlock(&mutex);
     return err;
@@ -434,7 +436,7 @@ static long lock_mutex(void)
 static long lock_rwlock(bool is_writer)
 {
     long err =
-        is_writer ? gs_rwlock_wrlock(&rwlock, GS_NEVER) : gs_rwlock_rdlock(&rwlock, GS_NEVER);
+        is_writer ? gs_rwlock_wrlock(&rwlock, call_end_ns) : gs_rwlock_rdlock(&rwlock, call_end_ns);
     if (!err)
         gs_rwlock_unlock(&rwlock);
     return err;
@@ -444,21 +446,21 @@ static long spawn_member(void)
 {
     may_end = false;
     MUST_EQ(gs_scope_spawn(&scope, be_member, NULL, GS_NEVER), 0);
-    long err = gs_scope_spawn(&scope, be_member, NULL, GS_NEVER);
-    return err ? err : gs_scope_wait(&scope, GS_NEVER);
+    long err = gs_scope_spawn(&scope, be_member, NULL, call_end_ns);
+    return err ? err : gs_scope_wait(&scope, call_end_ns);
 }
 
 static long wait_for_members(void)
 {
     may_end = false;
     MUST_EQ(gs_scope_spawn(&scope, be_member, NULL, GS_NEVER), 0);
-    return gs_scope_wait(&scope, GS_NEVER);
+    return gs_scope_wait(&scope, call_end_ns);
 }
 
 static long join_other(void)
 {
     void *result;
-    return gs_thread_join(other, GS_NEVER, &result);
+    return gs_thread_join(other, call_end_ns, &result);
 }
 
 static long read_by(ssize_t (*read)(struct gs_reader *))
@@ -474,25 +476,25 @@ static long read_by(ssize_t (*read)(struct gs_reader *))
 static ssize_t read_line(struct gs_reader *from)
 {
     char *line;
-    return gs_reader_read_line(from, 100, GS_NEVER, &line);
+    return gs_reader_read_line(from, 100, call_end_ns, &line);
 }
 
 static ssize_t read_full(struct gs_reader *from)
 {
     char local[2];
-    return gs_reader_read_full(from, local, 2, GS_NEVER);
+    return gs_reader_read_full(from, local, 2, call_end_ns);
 }
 
 static ssize_t read_some(struct gs_reader *from)
 {
     char local[2];
-    return gs_reader_read_some(from, local, 2, GS_NEVER);
+    return gs_reader_read_some(from, local, 2, call_end_ns);
 }
 
 static ssize_t peek(struct gs_reader *from)
 {
     const void *peeked;
-    return gs_reader_peek(from, 2, GS_NEVER, &peeked);
+    return gs_reader_peek(from, 2, call_end_ns, &peeked);
 }
 
 static long write_by(int which)
@@ -500,11 +502,11 @@ static long write_by(int which)
     char local[1000] = "", buffer[100];
     struct gs_writer writer;
     MUST_EQ(gs_writer_init(&writer, full[0], buffer, sizeof buffer), 0);
-    long n = which == 0   ? gs_writer_write(&writer, local, sizeof local, GS_NEVER)
-             : which == 1 ? gs_writer_printf(&writer, GS_NEVER, "%300d", 1)
+    long n = which == 0   ? gs_writer_write(&writer, local, sizeof local, call_end_ns)
+             : which == 1 ? gs_writer_printf(&writer, call_end_ns, "%300d", 1)
                           : gs_writer_write(&writer, local, 10, GS_NEVER);
     if (!n)
-        n = gs_writer_flush(&writer, GS_NEVER);
+        n = gs_writer_flush(&writer, call_end_ns);
     gs_writer_done(&writer);
     return n;
 }
@@ -520,51 +522,51 @@ static long write_by(int which)
         return (long)(expression_);                                                                \
     }
 
-CALL(wait_readable, gs_wait_readable(empty[0], GS_NEVER))
-CALL(wait_writable, gs_wait_writable(full[0], GS_NEVER))
+CALL(wait_readable, gs_wait_readable(empty[0], call_end_ns))
+CALL(wait_writable, gs_wait_writable(full[0], call_end_ns))
 CALL(poll, poll_one(NULL))
 CALL(poll_many, poll_many())
 CALL(poll_interruptible, poll_one(&interrupt))
-CALL(recv, gs_recv(empty[0], byte, 1, 0, GS_NEVER))
-CALL(send, gs_send(full[0], byte, 1, 0, GS_NEVER))
-CALL(recv_with, gs_recv_with(empty[0], ignore_bytes, NULL, GS_NEVER))
-CALL(send_all, gs_send_all(full[0], byte, 1, GS_NEVER))
-CALL(recvmsg, gs_recvmsg(empty[0], &message, 0, GS_NEVER))
-CALL(sendmsg, gs_sendmsg(full[0], &message, 0, GS_NEVER))
-CALL(recvfrom, gs_recvfrom(empty[0], byte, 1, 0, NULL, NULL, GS_NEVER))
-CALL(sendto, gs_sendto(full[0], byte, 1, 0, NULL, 0, GS_NEVER))
+CALL(recv, gs_recv(empty[0], byte, 1, 0, call_end_ns))
+CALL(send, gs_send(full[0], byte, 1, 0, call_end_ns))
+CALL(recv_with, gs_recv_with(empty[0], ignore_bytes, NULL, call_end_ns))
+CALL(send_all, gs_send_all(full[0], byte, 1, call_end_ns))
+CALL(recvmsg, gs_recvmsg(empty[0], &message, 0, call_end_ns))
+CALL(sendmsg, gs_sendmsg(full[0], &message, 0, call_end_ns))
+CALL(recvfrom, gs_recvfrom(empty[0], byte, 1, 0, NULL, NULL, call_end_ns))
+CALL(sendto, gs_sendto(full[0], byte, 1, 0, NULL, 0, call_end_ns))
 CALL(accept, accept_from(listener))
 CALL(accept_blocking, accept_from(plain_listener))
 CALL(connect, connect_to_crowded(SOCK_NONBLOCK))
 CALL(connect_blocking, connect_to_crowded(0))
 CALL(read_blocking, read_plain())
 CALL(write_blocking, write_plain())
-CALL(read, gs_read(empty[0], byte, 1, GS_NEVER))
-CALL(readv, gs_readv(empty[0], &part, 1, GS_NEVER))
-CALL(write, gs_write(full[0], byte, 1, GS_NEVER))
-CALL(writev, gs_writev(full[0], &part, 1, GS_NEVER))
+CALL(read, gs_read(empty[0], byte, 1, call_end_ns))
+CALL(readv, gs_readv(empty[0], &part, 1, call_end_ns))
+CALL(write, gs_write(full[0], byte, 1, call_end_ns))
+CALL(writev, gs_writev(full[0], &part, 1, call_end_ns))
 CALL(sendfile, send_file_to(full[0]))
 CALL(sendfile_uncached, send_file_to(empty[0]))
 CALL(sendfile_blocking, send_file_to(plain[0]))
 CALL(pread, read_file())
 CALL(pwrite, write_file())
-CALL(fsync, gs_fsync(regular, GS_NEVER))
+CALL(fsync, gs_fsync(regular, call_end_ns))
 CALL(open, open_for_writing())
 CALL(stat, stat_fifo())
 CALL(resolve, resolve())
-CALL(run_blocking, gs_run_blocking(block, NULL, GS_NEVER))
+CALL(run_blocking, gs_run_blocking(block, NULL, call_end_ns))
 CALL(wait_child, wait_for_child())
-CALL(wait_signal, gs_wait_signal(SIGUSR1, GS_NEVER))
+CALL(wait_signal, gs_wait_signal(SIGUSR1, call_end_ns))
 CALL(wait_signals, wait_for_signals())
 CALL(dial, dial_crowded())
 CALL(mutex_lock, lock_mutex())
-CALL(cond_wait, gs_cond_wait(&cond, NULL, GS_NEVER))
+CALL(cond_wait, gs_cond_wait(&cond, NULL, call_end_ns))
 CALL(rwlock_rdlock, lock_rwlock(false))
 CALL(rwlock_wrlock, lock_rwlock(true))
-CALL(semaphore_wait, gs_semaphore_wait(&semaphore, GS_NEVER))
+CALL(semaphore_wait, gs_semaphore_wait(&semaphore, call_end_ns))
 CALL(once, (gs_once(&once, wait_in_once, NULL), 0))
-CALL(barrier_wait, gs_barrier_wait(&barrier, GS_NEVER))
-CALL(wait_group_wait, gs_wait_group_wait(&group, GS_NEVER))
+CALL(barrier_wait, gs_barrier_wait(&barrier, call_end_ns))
+CALL(wait_group_wait, gs_wait_group_wait(&group, call_end_ns))
 CALL(channel_send, send_seven())
 CALL(channel_receive, receive_seven())
 CALL(select, select_item())
@@ -574,8 +576,9 @@ CALL(select_one_of_many, select_one_of_many())
 CALL(scope_spawn, spawn_member())
 CALL(scope_wait, wait_for_members())
 CALL(thread_join, join_other())
-CALL(thread_sleep, gs_thread_sleep(after(20 * GS_MILLISECOND)))
-CALL(thread_park, gs_thread_park(GS_NEVER))
+CALL(thread_sleep,
+     gs_thread_sleep(call_end_ns == GS_NEVER ? after(20 * GS_MILLISECOND) : call_end_ns))
+CALL(thread_park, gs_thread_park(call_end_ns))
 CALL(reader_read_line, read_by(read_line))
 CALL(reader_read_full, read_by(read_full))
 CALL(reader_read_some, read_by(read_some))

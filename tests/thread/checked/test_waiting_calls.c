@@ -1,7 +1,10 @@
-/* Every call that waits, by a thread that shares its stack: this library makes the stack
- * inaccessible while the thread waits, and so finds anything of the call that others use. Headers
- * are read for calls that are missing here. */
+/* Every call that waits: with a duration in place of its deadline, and by a thread that shares its
+ * stack. This library makes such a stack inaccessible while the thread waits, and so finds anything
+ * of the call that others use. Headers are read for calls that are missing here. */
 #include "tests/thread/checked/call_rows.h"
+#include "tests/thread/checked/misuse.h"
+
+#define SPAN (5 * GS_SECOND)
 
 void *__real_malloc(size_t size);
 void *__wrap_malloc(size_t size);
@@ -76,6 +79,64 @@ TEST(wait_fails_if_there_is_no_memory_for_what_others_use)
     int status = in_child(run_all_exhausted);
     CHECK_STR(report, "");
     CHECK_EQ(status, 0);
+}
+
+/* ---- Durations that are given as deadlines ---- */
+
+static const struct row *tested;
+
+static void *call_with_span(void *unused)
+{
+    call_end_ns = SPAN;
+    start_row(tested, NULL);
+    gs_thread_yield();
+    return unused;
+}
+
+static void run_call_with_span(void)
+{
+    open_all();
+    unlink(fifo);
+    run(1, call_with_span);
+}
+
+static bool has_deadline(const struct row *row)
+{
+    return row->call != call_once && row->call != call_http_serve;
+}
+
+TEST(a_duration_is_no_deadline)
+{
+    if (gs_clock_now() < 4 * SPAN) /* what is found depends on how long the machine has run */
+        SKIP("the machine was booted less than 20 s ago");
+    for (tested = rows; tested < rows + ROWS; tested++) {
+        char function[64];
+        if (!has_deadline(tested))
+            continue;
+        snprintf(function, sizeof function, "%.*s", (int)strcspn(tested->name, " ,"), tested->name);
+        CHECK_STOPPED(
+            run_call_with_span, function,
+            "the deadline 5.000000 s is long before the start of the program: a duration, "
+            "without gs_clock_now\\(\\)\\?");
+    }
+}
+
+static void *use_deadlines(void *unused)
+{
+    semaphore.count = 1;
+    MUST_EQ(gs_semaphore_wait(&semaphore, 0), 0);
+    MUST_EQ(gs_semaphore_wait(&semaphore, 0), -ETIMEDOUT);
+    MUST_EQ(gs_semaphore_wait(&semaphore, 1), -ETIMEDOUT);
+    MUST_EQ(gs_semaphore_wait(&semaphore, gs_clock_now()), -ETIMEDOUT);
+    MUST_EQ(gs_semaphore_wait(&semaphore, gs_clock_now() - GS_MILLISECOND), -ETIMEDOUT);
+    MUST_EQ(gs_semaphore_wait(&semaphore, after(GS_MILLISECOND)), -ETIMEDOUT);
+    MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+    return unused;
+}
+
+TEST(deadlines_of_0_and_in_the_past_are_deadlines)
+{
+    run_both(use_deadlines);
 }
 
 /* ---- Calls that are missing in the table ---- */
