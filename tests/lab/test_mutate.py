@@ -125,13 +125,15 @@ def test_what_fails_twice_in_the_unchanged_tree_is_named_and_left_out(
     )
 
 
-def test_a_program_that_is_the_same_is_not_run(
+def test_the_quickest_tests_whose_programs_have_changed_are_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     stage = _stage(tmp_path, {"same": ":", "changed": ":"})
-    stage.measure(["same", "changed"])
+    stage.seconds = {"same": 1.0, "changed": 2.0}
+    stage.originals = {name: stage.digest(name) for name in stage.tests}
     _stage(tmp_path, {"changed": "exit 4"})
     monkeypatch.setattr(stage, "builds", lambda targets: bool(list(targets)))
     monkeypatch.setattr(stage, "first_failure", " ".join)
-    assert stage.judge({"same", "changed"}) == "changed"
-    assert not stage.judge({"same", "not of this stage"})
+    assert stage.judge({"same", "changed"}, 60) == "changed"
+    assert not stage.judge({"same", "changed"}, 2)
+    assert not stage.judge({"same", "left out"}, 60)

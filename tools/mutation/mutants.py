@@ -55,6 +55,10 @@ class Mutant:
         """Say where and what it is."""
         return f"{self.file}:{self.function}: {self.kind}: {self.what}"
 
+    def key(self) -> tuple[str, int, str, str]:
+        """Return what tells it from others."""
+        return self.file, self.line, self.kind, self.what
+
 
 def functions_of(lines: list[str]) -> dict[int, str]:
     """Return the name of the function around each line that is in the body of one."""

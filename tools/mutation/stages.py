@@ -16,15 +16,17 @@ from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import product
+from itertools import accumulate, product
 from pathlib import Path
 from threading import Event
 
 from mutation.mutants import ROOT, Mutant, files
 
+MODULES = ("base", "loop", "thread")
 PLACE = ROOT / "build/mutants"
 TREE = PLACE / "tree"
-MODULES = ("base", "loop", "thread")
+KNOWN = PLACE / "known.json"
+BUILT = ("CMakeLists.txt", "cmake/", "include/", "src/", *(f"tests/{name}" for name in MODULES))
 AT_ONCE = 3
 # The programs of the quickest tests are built and run first: most mutants are found by them.
 FIRST = 12
@@ -41,8 +43,11 @@ def output_of(*command: object) -> str:
     return subprocess.run(command, cwd=ROOT, check=True, capture_output=True, text=True).stdout
 
 
-def copy_tree() -> None:
-    """Make the copy equal to the tree. What is equal keeps its time: it is not built again."""
+def copy_tree() -> str:
+    """Make the copy equal to the tree, and return what tells its sources from others.
+
+    What is equal keeps its time: it is not built again.
+    """
     listed = output_of("git", "ls-files", "-z").split("\0")
     names = {name for name in listed if (ROOT / name).is_file()}
     for copy in TREE.rglob("*"):
@@ -53,6 +58,10 @@ def copy_tree() -> None:
         if not copy.exists() or not filecmp.cmp(ROOT / name, copy, shallow=False):
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(ROOT / name, copy)
+    sources = hashlib.sha256()
+    for name in sorted(name for name in names if name.startswith(BUILT)):
+        sources.update(name.encode() + (TREE / name).read_bytes())
+    return sources.hexdigest()
 
 
 @dataclass(frozen=True)
@@ -119,6 +128,7 @@ class Stage:
         labels = f"^({'|'.join(MODULES)})(_checked)?$"
         listing = ["ctest", "--test-dir", self.place, "-L", labels, "--show-only=json-v1"]
         self.tests = tests_of(output_of(*listing))
+        self.originals = {name: self.digest(name) for name in self.tests}
 
     def builds(self, targets: Iterable[object]) -> bool:
         """Build programs; return whether they do."""
@@ -187,13 +197,17 @@ class Stage:
         with ThreadPoolExecutor(AT_ONCE) as pool:
             taken = zip(names, pool.map(seconds, names), strict=True)
             self.seconds = {name: taken_s for name, taken_s in taken if taken_s < math.inf}
-        self.originals = {name: self.digest(name) for name in self.seconds}
         spent = sum(self.seconds.values())
         print(f"{self.name}: {len(self.seconds)} tests take {spent:.0f} s", flush=True)
 
-    def judge(self, names: set[str]) -> str:
-        """Build and run tests of a mutant; return how it was found, or that it does not build."""
+    def judge(self, names: set[str], max_s: float) -> str:
+        """Build and run tests of a mutant, the quickest ones that take no longer together.
+
+        Return how it was found, or that it does not build.
+        """
         quickest = sorted(names & set(self.seconds), key=self.seconds.__getitem__)
+        sums = accumulate(self.seconds[name] for name in quickest)
+        quickest = quickest[: max(1, sum(spent <= max_s for spent in sums))]
         for some in (quickest[:FIRST], quickest[FIRST:]):
             programs = {self.tests[name].command[0] for name in some}
             if some and not self.builds(os.path.relpath(path, self.place) for path in programs):
@@ -240,22 +254,36 @@ def runners() -> dict[tuple[str, int], set[str]]:
     return found
 
 
-def prepare() -> dict[tuple[str, int], set[str]]:
-    """Build all stages, and return which tests run a line."""
-    copy_tree()
+def measure(sources: str) -> dict[tuple[str, int], set[str]]:
+    """Return which tests run a line, and measure them in every stage; or recall what was found."""
+    known = json.loads(KNOWN.read_text()) if KNOWN.exists() else {}
+    if known.get("sources") == sources:
+        for stage in STAGES:
+            stage.seconds = known["seconds"][stage.name]
+        return {(file, line): set(tests) for file, line, tests in known["lines"]}
     found = runners()
     of_files = set(files())
     needed = set().union(*(tests for (file, _), tests in found.items() if file in of_files))
     for stage in STAGES:
-        stage.prepare()
         missing = needed - set(stage.tests)
         if missing:
             sys.exit(f"mutate: {stage.name} has no test {' '.join(sorted(missing))}")
         stage.measure(sorted(needed))
+    lines = [(file, line, sorted(tests)) for (file, line), tests in found.items()]
+    seconds = {stage.name: stage.seconds for stage in STAGES}
+    KNOWN.write_text(json.dumps({"sources": sources, "lines": lines, "seconds": seconds}))
     return found
 
 
-def judge(mutant: Mutant, names: set[str]) -> str:
+def prepare() -> dict[tuple[str, int], set[str]]:
+    """Build all stages, and return which tests run a line."""
+    sources = copy_tree()
+    for stage in STAGES:
+        stage.prepare()
+    return measure(sources)
+
+
+def judge(mutant: Mutant, names: set[str], max_s: float) -> str:
     """Build and test; return how it was found, "" if it was not, or that it does not build."""
     path = TREE / mutant.file
     original = path.read_text()
@@ -264,6 +292,6 @@ def judge(mutant: Mutant, names: set[str]) -> str:
         # The thread sanitizer is the first to find what only another order can tell.
         is_order = mutant.kind == "order"
         stages = sorted(STAGES, key=lambda stage: is_order and stage.name == "chaos")
-        return next(filter(None, (stage.judge(names) for stage in stages)), "")
+        return next(filter(None, (stage.judge(names, max_s) for stage in stages)), "")
     finally:
         path.write_text(original)
