@@ -1,0 +1,87 @@
+/* A TLS connection of which a test has both ends. */
+#ifndef GS_TESTS_TLS_STREAM_FIXTURE_H
+#define GS_TESTS_TLS_STREAM_FIXTURE_H
+
+#include "tests/thread/io/connection.h"
+#include "tests/tls/certificates.h"
+
+#include <gossamer/tls.h>
+
+#define PATIENCE_NS (30 * GS_SECOND)
+
+static struct gs_tls_context *server_context, *client_context;
+static struct gs_tls *server, *client; /* over `ours` and `theirs` */
+
+/* The client trusts the server's certificate, which is for server.test and localhost. */
+static inline void make_contexts(void)
+{
+    struct certificate_files files;
+    certificate_make("server.test", &files);
+    const struct gs_tls_certificate certificate = {.chain = files.chain, .key = files.key};
+    const struct gs_tls_options for_server = {.certificates = &certificate, .certificate_count = 1};
+    const struct gs_tls_options for_client = {.is_client = true, .ca_file = files.chain};
+    CHECK_EQ(gs_tls_context_new(&for_server, &server_context, NULL), 0);
+    CHECK_EQ(gs_tls_context_new(&for_client, &client_context, NULL), 0);
+}
+
+static inline void release_contexts(void)
+{
+    gs_tls_context_release(server_context);
+    gs_tls_context_release(client_context);
+}
+
+/* Run the test in the first thread, with one worker and with several. */
+static inline void run_tls(gs_thread_fn *first)
+{
+    make_contexts();
+    run_both(first);
+    release_contexts();
+}
+
+static inline void *accept_tls(void *unused)
+{
+    MUST_EQ(gs_tls_accept(server_context, ours, after(PATIENCE_NS), &server, NULL), 0);
+    return unused;
+}
+
+static inline void connect_tls(void)
+{
+    connect_both();
+    struct gs_thread *thread = spawn(accept_tls, NULL);
+    MUST_EQ(gs_tls_connect(client_context, theirs, "server.test", after(PATIENCE_NS), &client, NULL),
+            0);
+    join(thread);
+}
+
+static inline void close_tls(void)
+{
+    gs_tls_close(server, after(PATIENCE_NS));
+    gs_tls_close(client, after(PATIENCE_NS));
+}
+
+/* A thread: shut down the socket of the client, without the end of the stream. */
+static inline void *cut_off(void *unused)
+{
+    gs_thread_sleep(after(2 * GS_MILLISECOND));
+    MUST_EQ(shutdown(theirs, SHUT_RDWR), 0);
+    return unused;
+}
+
+static inline void hear(struct gs_tls *tls, const char *text)
+{
+    char bytes[100];
+    size_t n = 0, length = strlen(text);
+    while (n < length) {
+        ssize_t some = gs_tls_recv(tls, bytes + n, length - n, after(PATIENCE_NS));
+        MUST(some > 0);
+        n += (size_t)some;
+    }
+    MUST(!memcmp(bytes, text, length));
+}
+
+static inline void say(struct gs_tls *tls, const char *text)
+{
+    MUST_EQ(gs_tls_send_all(tls, text, strlen(text), after(PATIENCE_NS)), strlen(text));
+}
+
+#endif
