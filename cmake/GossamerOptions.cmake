@@ -9,6 +9,7 @@ option(GOSSAMER_VALGRIND "Tell valgrind where the stacks of threads are, if its 
 if(CMAKE_CROSSCOMPILING)
     set(default OFF)
 endif()
+option(GOSSAMER_BUILD_TLS "Build the library gossamer-tls, if OpenSSL 3.0 or newer is found" ${default})
 option(GOSSAMER_BUILD_COMPAT "Build the interfaces of other libraries (compat/)" ${default})
 option(GOSSAMER_BUILD_PROGRAM "Build the program gossamer (needs zlib)" ${default})
 option(GOSSAMER_BUILD_CC "Build the plugin of gossamer cc, if headers of LLVM 19 are found" ${default})

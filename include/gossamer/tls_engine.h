@@ -35,7 +35,7 @@ struct gs_tls_engine;
 GS_API GS_MUST_CHECK int gs_tls_engine_new(struct gs_tls_context *context, const char *server_name,
                                            struct gs_tls_engine **ret_engine);
 
-/* Free it; the caller has closed it (gs_tls_engine_close) if that was possible. NULL is accepted. */
+/* Free it, after gs_tls_engine_close if the peer is still there. NULL is accepted. */
 GS_API void gs_tls_engine_free(struct gs_tls_engine *engine);
 
 /* ---- Bytes from the peer ---- */
@@ -47,11 +47,12 @@ struct gs_tls_input {
 
 /* Take received bytes from input, which is advanced, until there is plaintext or no more input;
  * part of a record is kept. With empty input it starts a client's handshake.
+ * If the transport ends before close_notify, the peer's data may have been cut off: whether that
+ * is an error only the caller can know.
  * Returns the bytes of plaintext, at most size; 0: the peer has closed its sending side
- * (close_notify); -EAGAIN: all input has been taken, and more is needed; -ENOMEM; or -EPROTO: the
- * connection has failed, of which gs_tls_engine_error tells the reason, and output that is left
- * tells the peer. If the transport ends before close_notify, the peer's data may have been cut
- * off: whether that is an error only the caller can know. */
+ * (close_notify); -EAGAIN (all input has been taken, and more is needed); -ENOMEM; or -EPROTO (the
+ * connection has failed: gs_tls_engine_error tells the reason, and output that is left tells the
+ * peer). */
 GS_API GS_MUST_CHECK ssize_t gs_tls_engine_read(struct gs_tls_engine *engine,
                                                 struct gs_tls_input *input, void *plain,
                                                 size_t size);
@@ -60,8 +61,8 @@ GS_API GS_MUST_CHECK ssize_t gs_tls_engine_read(struct gs_tls_engine *engine,
 
 /* Encrypt all n bytes, at most 1 GiB; they are added to the output. What is sent should have been
  * sent before, so that the output stays small.
- * Returns n; -EAGAIN: the handshake is not complete; -EPIPE: after gs_tls_engine_close; -ENOMEM
- * or -EPROTO: the connection has failed. */
+ * Returns n; -EAGAIN (the handshake is not complete); -EPIPE (after gs_tls_engine_close); -ENOMEM
+ * or -EPROTO (the connection has failed). */
 GS_API GS_MUST_CHECK ssize_t gs_tls_engine_write(struct gs_tls_engine *engine, const void *bytes,
                                                  size_t n);
 
@@ -74,6 +75,30 @@ GS_API const char *gs_tls_engine_output(const struct gs_tls_engine *engine, size
 
 /* n bytes of the output have been sent. */
 GS_API void gs_tls_engine_sent(struct gs_tls_engine *engine, size_t n);
+
+/* ---- Sessions ----
+ *
+ * A client that resumes a session of an earlier connection saves the exchange of certificates:
+ *
+ *     session = gs_tls_engine_session(engine);        of the first connection, after an answer
+ *     err = gs_tls_engine_resume(next, session);      of the next one, after gs_tls_engine_new
+ */
+
+struct gs_tls_session;
+
+/* Returns the session that a server has offered, which the caller frees; NULL: none so far, or no
+ * memory. With TLS 1.3 it follows the handshake, and has arrived when data has. */
+GS_API struct gs_tls_session *gs_tls_engine_session(struct gs_tls_engine *engine);
+
+/* Offer the session in the handshake to come. It was made with the same context and for the same
+ * server, since the server's certificate is not verified again; if the server does not accept it,
+ * the handshake is a full one. The session stays the caller's, and may be offered again.
+ * Returns 0, -EINVAL (a server's engine, or the handshake has started), or -ENOMEM. */
+GS_API GS_MUST_CHECK int gs_tls_engine_resume(struct gs_tls_engine *engine,
+                                              struct gs_tls_session *session);
+
+/* NULL is accepted. */
+GS_API void gs_tls_session_free(struct gs_tls_session *session);
 
 /* ---- What has become of it ---- */
 

@@ -47,6 +47,9 @@ void gs_tls_engine_free(struct gs_tls_engine *engine)
 {
     if (!engine)
         return;
+    /* A session of a connection that was not shut down could not be resumed. */
+    if (engine->ssl && !engine->has_failed)
+        SSL_set_shutdown(engine->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
     SSL_free(engine->ssl);
     gs_tls_context_release(engine->context);
     free(engine->output);

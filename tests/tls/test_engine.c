@@ -1,4 +1,4 @@
-/* Two engines, one of a server and one of a client, with nothing but memory between them. */
+/* Two engines, one of a server and one of a client, which pass their output to each other. */
 #include "tests/test.h"
 #include "tests/tls/certificates.h"
 
@@ -32,7 +32,7 @@ static void pair_done(struct pair *pair)
     gs_tls_context_release(pair->contexts[1]);
 }
 
-/* Hand over what one side has to send, `step` bytes at a time. Returns the last result of reading. */
+/* Pass on the output of one side, `step` bytes at a time. Returns the last result of reading. */
 static ssize_t pass(struct gs_tls_engine *from, struct gs_tls_engine *to, size_t step, char *plain)
 {
     struct gs_tls_input input = {"", 0};
@@ -71,4 +71,35 @@ TEST(handshake_completes_whatever_the_size_of_the_pieces)
         CHECK_EQ(pass(pair.server, pair.client, steps[i], plain), 0);
         pair_done(&pair);
     }
+}
+
+TEST(session_of_a_client_is_resumed)
+{
+    struct pair pair;
+    char plain[100];
+    struct gs_tls_info info;
+    pair_init(&pair);
+    CHECK(!gs_tls_engine_session(pair.client));
+    CHECK_EQ(pass(pair.server, pair.client, 100, plain), -EAGAIN);
+    CHECK_EQ(pass(pair.client, pair.server, 100, plain), -EAGAIN);
+    CHECK_EQ(pass(pair.server, pair.client, 100, plain), -EAGAIN);
+    CHECK_EQ(pass(pair.client, pair.server, 100, plain), -EAGAIN);
+    CHECK_EQ(pass(pair.server, pair.client, 100, plain), -EAGAIN);
+    struct gs_tls_session *session = gs_tls_engine_session(pair.client);
+    CHECK(session && !gs_tls_engine_session(pair.server));
+    CHECK_EQ(gs_tls_engine_resume(pair.client, session), -EINVAL);
+
+    struct gs_tls_engine *first[] = {pair.server, pair.client};
+    gs_tls_engine_free(first[0]);
+    gs_tls_engine_free(first[1]);
+    CHECK_EQ(gs_tls_engine_new(pair.contexts[0], NULL, &pair.server), 0);
+    CHECK_EQ(gs_tls_engine_new(pair.contexts[1], "server.test", &pair.client), 0);
+    CHECK_EQ(gs_tls_engine_resume(pair.client, session), 0);
+    CHECK_EQ(pass(pair.server, pair.client, 100, plain), -EAGAIN);
+    CHECK_EQ(pass(pair.client, pair.server, 100, plain), -EAGAIN);
+    CHECK_EQ(pass(pair.server, pair.client, 100, plain), -EAGAIN);
+    gs_tls_engine_info(pair.client, &info);
+    CHECK(info.is_established && info.is_resumed);
+    gs_tls_session_free(session);
+    pair_done(&pair);
 }

@@ -14,6 +14,7 @@ LIBRARY = {
     "stage": {"base", "loop", "thread"},
     "http": {"base"},
     "http_server": {"base", "loop", "thread", "http"},
+    "tls": {"base"},
 }
 # Public headers belong to the module of the same name; these are named differently.
 PUBLIC = {
@@ -44,9 +45,13 @@ PUBLIC = {
     "resumable": "thread",
     "scope": "thread",
     "sync": "thread",
+    "tls": "tls_stream",
+    "tls_context": "tls",
+    "tls_engine": "tls",
 }
 # What stands above the library includes every public header, and these.
 ABOVE = {
+    "tls_stream": {"tls"},
     "serve": {"http", "options"},
     "load": {"http", "options"},
     "compat": {
