@@ -62,17 +62,18 @@ GS_API GS_MUST_CHECK int gs_dial_tls(struct gs_tls_context *context, const char 
 
 /* ---- Receiving and sending on TLS connections ---- */
 
-/* Receive up to n bytes, as soon as there are some. Returns their number; 0: the peer has ended
- * its stream; -ECONNRESET: the connection has ended without that, so bytes may be missing;
- * -EPROTO, -ENOMEM, -ETIMEDOUT, -ECANCELED, or another error of gs_recv. After -ETIMEDOUT and
- * -ECANCELED nothing is lost. */
+/* Receive up to n bytes, as soon as there are some. -ETIMEDOUT and -ECANCELED lose nothing.
+ *
+ * Returns their number; 0: the peer has ended its stream; -ECONNRESET (the connection has ended
+ * without that, so bytes may be missing), -EPROTO (TLS has failed), -ENOMEM, -ETIMEDOUT,
+ * -ECANCELED, or another error of gs_recv. */
 GS_API GS_MUST_CHECK ssize_t gs_tls_recv(struct gs_tls *tls, void *bytes, size_t n,
                                          uint64_t deadline_ns);
 
 /* Send all n bytes. After an error it is unknown how much was sent, and every later call returns
  * it, because the stream may end within a record. Returns n, -EPIPE (after gs_tls_shutdown, or the
- * peer has closed the connection), -EPROTO, -ENOMEM, -ETIMEDOUT, -ECANCELED, or another error of
- * gs_send. */
+ * peer has closed the connection), -EPROTO (TLS has failed), -ENOMEM, -ETIMEDOUT, -ECANCELED, or
+ * another error of gs_send. */
 GS_API GS_MUST_CHECK ssize_t gs_tls_send_all(struct gs_tls *tls, const void *bytes, size_t n,
                                              uint64_t deadline_ns);
 

@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* What a peer may provoke without reading it. */
-#define UNSENT_MAX (256u << 10)
+#define UNSENT_MAX (128u << 10)
 
 /* ---- Input that the engine has not taken ---- */
 
@@ -96,7 +96,7 @@ static void *send_answers(void *argument)
     return NULL;
 }
 
-/* Wait until some answers can be sent, or something has come. */
+/* Wait until some answers can be sent, or something has arrived. */
 static __attribute__((noinline)) int wait_for_either(struct gs_tls *tls, uint64_t deadline_ns)
 {
     uint8_t events = tls->unsent > UNSENT_MAX ? GS_WRITE : GS_READ | GS_WRITE;

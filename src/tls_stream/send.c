@@ -66,8 +66,8 @@ static int send_all(struct sending *sending, uint64_t deadline_ns)
         gs_tls_call(tls, send_part, sending);
         is_done = !sending->result && !sending->n;
         end_turn_if_due(deadline_ns);
-        tls->send_error = sending->result == -EAGAIN ? gs_wait_writable(tls->fd, deadline_ns)
-                                                     : sending->result;
+        tls->send_error =
+            sending->result == -EAGAIN ? gs_wait_writable(tls->fd, deadline_ns) : sending->result;
     }
     return tls->send_error;
 }

@@ -26,8 +26,7 @@ struct creation {
 static void *new_engine(void *argument)
 {
     struct creation *creation = argument;
-    creation->err =
-        gs_tls_engine_new(creation->context, creation->server_name, &creation->engine);
+    creation->err = gs_tls_engine_new(creation->context, creation->server_name, &creation->engine);
     return NULL;
 }
 

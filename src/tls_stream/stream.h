@@ -5,17 +5,17 @@
  *     the caller's bytes <------------------------------------------- the engine
  *                                                                        |
  *     gs_tls_send_all --> the engine --> its output <--- answers --------'
- *                                            '--> gs_send, by whoever has the mutex
+ *                                            '--> gs_send, by the holder of the mutex
  *
  * One thread may receive while another sends, perhaps on another worker. The engine and its output
- * belong to the holder of the mutex, who does not wait: what it calls has the deadline 0. What can
+ * belong to the holder of the mutex, which does not wait: its calls have the deadline 0. What can
  * happen at the same time:
  *
  *   1. The sender waits for room in the socket, and the engine answers a message that the receiver
- *      has received. Everybody sends from the start of the engine's output, and removes what the
- *      socket has taken before releasing the mutex. So the bytes reach the socket in the order in
- *      which the engine has made them, whoever sends. The sender returns when no output is left: it
- *      sends the answer, too.
+ *      has received. Both send from the start of the engine's output, and remove what the socket
+ *      has taken before they release the mutex. So the bytes reach the socket in the order in which
+ *      the engine has made them. The sender returns when no output is left: it sends the answer,
+ *      too.
  *   2. An answer does not fit into the socket, and nobody sends. The receiver waits until the
  *      socket is readable or writable. It does not stop receiving because it cannot send, so two
  *      peers that both send do not wait for each other. Only if a peer provokes answers and does
@@ -45,9 +45,9 @@ struct gs_tls {
     int receive_error; /* why received bytes are lost: -ENOMEM; 0: none are */
     bool is_drained;   /* neither the engine nor `input` has plaintext */
     bool has_first;
-    char first;        /* byte of plaintext, which came with the end of the handshake */
-    size_t unsent;     /* how much output the receiver could not send */
-    char *input;       /* ciphertext that the engine has not taken; NULL: none */
+    char first;    /* byte of plaintext, which came with the end of the handshake */
+    size_t unsent; /* how much output the receiver could not send */
+    char *input;   /* ciphertext that the engine has not taken; NULL: none */
     size_t input_start, input_end;
 };
 
@@ -60,7 +60,7 @@ struct gs_tls_receiving {
     struct gs_tls *tls;
     char *bytes;
     size_t n;
-    ssize_t result; /* bytes of plaintext; 0: close_notify; -EAGAIN: neither has come; -EPROTO */
+    ssize_t result; /* bytes of plaintext; 0: close_notify; -EAGAIN: none of them; -EPROTO */
 };
 
 /* Decrypt what was received before; without anything, begin a client's handshake. */

@@ -44,13 +44,36 @@ static inline void *accept_tls(void *unused)
     return unused;
 }
 
+static inline int connect_as(const char *server_name, char *ret_text)
+{
+    uint64_t deadline_ns = after(PATIENCE_NS);
+    return gs_tls_connect(client_context, theirs, server_name, deadline_ns, &client, ret_text);
+}
+
+/* Over the sockets that there are. */
+static inline void start_tls(void)
+{
+    struct gs_thread *thread = spawn(accept_tls, NULL);
+    MUST_EQ(connect_as("server.test", NULL), 0);
+    join(thread);
+}
+
+/* Of a Unix socket: TCP would wait for acknowledgements. */
+static inline void connect_with_small_buffers(void)
+{
+    const int size = 4096;
+    int fds[2];
+    MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
+    ours = fds[0];
+    theirs = fds[1];
+    MUST_EQ(setsockopt(ours, SOL_SOCKET, SO_SNDBUF, &size, sizeof size), 0);
+    MUST_EQ(setsockopt(theirs, SOL_SOCKET, SO_SNDBUF, &size, sizeof size), 0);
+}
+
 static inline void connect_tls(void)
 {
     connect_both();
-    struct gs_thread *thread = spawn(accept_tls, NULL);
-    MUST_EQ(gs_tls_connect(client_context, theirs, "server.test", after(PATIENCE_NS), &client, NULL),
-            0);
-    join(thread);
+    start_tls();
 }
 
 static inline void close_tls(void)

@@ -4,10 +4,10 @@
 /* A byte of the stream of a direction tells its place. */
 static char byte_at(size_t at, unsigned direction)
 {
-    return (char)(at * 7 + (at >> 8) * 13 + (at >> 16) * 29 + direction * 101);
+    return (char)(at * 7 + (at >> 8) * 13 + (at >> 16) * 29 + (size_t)direction * 101);
 }
 
-#define PIECE_MAX 100000u
+#define PIECE_MAX 65536u
 
 struct transfer {
     struct gs_tls *tls;
@@ -21,7 +21,7 @@ struct transfer {
 static size_t random_size(unsigned *seed)
 {
     unsigned bits = (unsigned)rand_r(seed) % 17;
-    return 1 + (unsigned)rand_r(seed) % (1u << bits);
+    return 1 + (size_t)rand_r(seed) % ((size_t)1 << bits);
 }
 
 static void *send_stream(void *argument)
@@ -60,30 +60,23 @@ static void *receive_stream(void *argument)
 static bool has_small_buffers, has_shared_stacks;
 static size_t transferred;
 
-static void shrink_buffers(int fd)
-{
-    const int size = 4096;
-    MUST_EQ(setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof size), 0);
-    MUST_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size), 0);
-}
-
 static void *transfer_both_ways(void *unused)
 {
     const struct gs_thread_attributes attributes = {.stack_is_shared = has_shared_stacks};
     gs_thread_fn *const functions[] = {send_stream, receive_stream, send_stream, receive_stream};
     struct gs_thread *threads[4];
-    connect_tls();
-    if (has_small_buffers) {
-        shrink_buffers(ours);
-        shrink_buffers(theirs);
-    }
+    if (has_small_buffers)
+        connect_with_small_buffers();
+    else
+        connect_both();
+    start_tls();
     struct gs_tls *const ends[] = {server, client, client, server};
     struct transfer *transfers = calloc(4, sizeof *transfers);
     MUST(transfers);
     for (unsigned i = 0; i < 4; i++) {
         transfers[i].tls = ends[i];
         transfers[i].direction = i / 2;
-        transfers[i].n = transferred + i / 2 * 777;
+        transfers[i].n = transferred + (i < 2 ? 0 : 777);
         transfers[i].seed = i + 1;
         MUST_EQ(gs_thread_spawn(&attributes, functions[i], &transfers[i], &threads[i]), 0);
     }
