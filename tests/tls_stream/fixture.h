@@ -3,32 +3,13 @@
 #define GS_TESTS_TLS_STREAM_FIXTURE_H
 
 #include "tests/thread/io/connection.h"
-#include "tests/tls/certificates.h"
+#include "tests/tls_stream/contexts.h"
 
 #include <gossamer/tls.h>
 
 #define PATIENCE_NS (30 * GS_SECOND)
 
-static struct gs_tls_context *server_context, *client_context;
 static struct gs_tls *server, *client; /* over `ours` and `theirs` */
-
-/* The client trusts the server's certificate, which is for server.test and localhost. */
-static inline void make_contexts(void)
-{
-    struct certificate_files files;
-    certificate_make("server.test", &files);
-    const struct gs_tls_certificate certificate = {.chain = files.chain, .key = files.key};
-    const struct gs_tls_options for_server = {.certificates = &certificate, .certificate_count = 1};
-    const struct gs_tls_options for_client = {.is_client = true, .ca_file = files.chain};
-    CHECK_EQ(gs_tls_context_new(&for_server, &server_context, NULL), 0);
-    CHECK_EQ(gs_tls_context_new(&for_client, &client_context, NULL), 0);
-}
-
-static inline void release_contexts(void)
-{
-    gs_tls_context_release(server_context);
-    gs_tls_context_release(client_context);
-}
 
 /* Run the test in the first thread, with one worker and with several. */
 static inline void run_tls(gs_thread_fn *first)
