@@ -12,7 +12,8 @@
  * Threads: these functions are for user threads. One thread may receive while another sends, also
  * on different workers; gs_tls_info and gs_tls_error may be called at any time. To end another
  * thread's wait, call shutdown(gs_tls_fd(tls), SHUT_RDWR): its receive returns -ECONNRESET, and its
- * send -EPIPE. gs_tls_close frees the connection, so no other thread may be using it.
+ * send -EPIPE. gs_tls_close and gs_tls_abort free the connection, so no other thread may be using
+ * it.
  */
 #ifndef GOSSAMER_TLS_H
 #define GOSSAMER_TLS_H
@@ -94,6 +95,10 @@ GS_API GS_MUST_CHECK int gs_tls_shutdown(struct gs_tls *tls, uint64_t deadline_n
 /* Call gs_tls_shutdown, close the socket and free the connection, in any case. Returns 0, or the
  * error of gs_tls_shutdown. */
 GS_API int gs_tls_close(struct gs_tls *tls, uint64_t deadline_ns);
+
+/* Close the socket and free the connection without ending the stream: the peer learns that bytes
+ * may be missing. It does not wait. */
+GS_API void gs_tls_abort(struct gs_tls *tls);
 
 /* ---- Properties of a TLS connection ---- */
 

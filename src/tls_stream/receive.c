@@ -19,17 +19,7 @@ static void keep(struct gs_tls *tls, const struct gs_tls_input *input)
         return;
     }
     memcpy(tls->input, input->bytes, input->n);
-    tls->input_start = 0;
-    tls->input_end = input->n;
-}
-
-static void free_if_taken(struct gs_tls *tls)
-{
-    if (tls->input_start < tls->input_end)
-        return;
-    free(tls->input);
-    tls->input = NULL;
-    tls->input_start = tls->input_end = 0;
+    tls->left = (struct gs_tls_input){tls->input, input->n};
 }
 
 /* ---- Decrypting: on the worker's stack, with the mutex ---- */
@@ -56,10 +46,11 @@ static void *take(void *argument)
 {
     struct gs_tls_receiving *receiving = argument;
     struct gs_tls *tls = receiving->tls;
-    struct gs_tls_input input = {tls->input + tls->input_start, tls->input_end - tls->input_start};
-    decrypt(receiving, &input);
-    tls->input_start = tls->input_end - input.n;
-    free_if_taken(tls);
+    decrypt(receiving, &tls->left);
+    if (!tls->left.n) {
+        free(tls->input);
+        tls->input = NULL;
+    }
     return NULL;
 }
 

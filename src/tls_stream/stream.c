@@ -62,9 +62,14 @@ static int new_stream(struct creation *creation, int fd, struct gs_tls **ret_tls
 int gs_tls_close(struct gs_tls *tls, uint64_t deadline_ns)
 {
     int err = gs_tls_shutdown(tls, deadline_ns);
+    gs_tls_abort(tls);
+    return err;
+}
+
+void gs_tls_abort(struct gs_tls *tls)
+{
     gs_close(tls->fd);
     free_stream(tls);
-    return err;
 }
 
 /* ---- The handshake ---- */

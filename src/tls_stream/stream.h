@@ -45,10 +45,10 @@ struct gs_tls {
     int receive_error; /* why received bytes are lost: -ENOMEM; 0: none are */
     bool is_drained;   /* neither the engine nor `input` has plaintext */
     bool has_first;
-    char first;    /* byte of plaintext, which came with the end of the handshake */
-    size_t unsent; /* how much output the receiver could not send */
-    char *input;   /* ciphertext that the engine has not taken; NULL: none */
-    size_t input_start, input_end;
+    char first;               /* byte of plaintext, which came with the end of the handshake */
+    size_t unsent;            /* how much output the receiver could not send */
+    char *input;              /* ciphertext that was kept; NULL: none */
+    struct gs_tls_input left; /* what the engine has not taken of it */
 };
 
 /* Call fn on the worker's stack, with the mutex. */

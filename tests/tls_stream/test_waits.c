@@ -31,6 +31,23 @@ TEST(nothing_is_lost_when_a_receive_gives_up)
     run_tls(give_up_receiving);
 }
 
+static void *receive_from_aborted(void *unused)
+{
+    char byte;
+    connect_tls();
+    say(client, "part");
+    gs_tls_abort(client);
+    hear(server, "part");
+    MUST_EQ(gs_tls_recv(server, &byte, 1, after(PATIENCE_NS)), -ECONNRESET);
+    gs_tls_abort(server);
+    return unused;
+}
+
+TEST(an_aborted_connection_has_no_end_of_the_stream)
+{
+    run_tls(receive_from_aborted);
+}
+
 static void *receive_until_cut_off(void *unused)
 {
     char byte;
