@@ -14,10 +14,11 @@
  * when it wants to, and calls databases with gs_run_blocking. A connection that waits for a request
  * has no thread, and takes some 400 bytes: its thread ends when no further request has arrived, so
  * thread-specific values do not last from one request to the next. HTTP/1.0 and HTTP/1.1 are
- * supported, without TLS. Requests are parsed as strictly as those of `gossamer serve`, by the same
- * code: an ambiguous or malformed request is refused before the handler is called (400,
- * 408, 413, 414, 417, 421, 431, 501, 505), and the connection is closed. CONNECT (501) and requests
- * for which there is no memory (503) are refused in the same way.
+ * supported, also over TLS (tls_context.h), which a handler does not notice. Requests are parsed as
+ * strictly as those of `gossamer serve`, by the same code: an ambiguous or malformed request is
+ * refused before the handler is called (400, 408, 413, 414, 417, 421, 431, 501, 505), and the
+ * connection is closed. CONNECT (501) and requests for which there is no memory (503) are refused
+ * in the same way.
  *
  * After the handler has returned, the connection serves the next request, unless the client or the
  * response has ended it. If the handler has not read the whole body, the rest is discarded; if that
@@ -48,6 +49,7 @@ GS_BEGIN_DECLS
  */
 
 struct gs_http_exchange;
+struct gs_tls_context;
 
 /* Called for each request, in a user thread. It should respond; if it returns without a
  * response, the response is 500, or the status that fits a body that could not be read: 400, 408 or
@@ -72,6 +74,9 @@ struct gs_http_server {
     uint64_t write_timeout_ns;  /* for each call that sends to complete (60 s) */
     uint64_t drain_timeout_ns;  /* for open connections when the server ends (10 s) */
     size_t stack_size;          /* of a handler's thread, as in struct gs_thread_attributes */
+    struct gs_tls_context *tls; /* serve https, with this context of a server; it stays the
+                                 * caller's. The time for a header includes the handshake. NULL:
+                                 * serve http */
     bool migrates;              /* handlers' threads may run on other workers. A connection waits
                                  * for its next request at one worker, nevertheless. */
 };
@@ -116,6 +121,7 @@ struct gs_http_exchange {
     unsigned minor_version;  /* 0 or 1, of HTTP/1 */
     uint64_t content_length; /* bytes of the body; GS_HTTP_UNKNOWN: it is chunked */
     int fd;                  /* the socket, for getpeername */
+    bool is_tls;             /* the URL begins with https */
 };
 
 #define GS_HTTP_UNKNOWN UINT64_MAX

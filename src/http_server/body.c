@@ -46,10 +46,14 @@ static ssize_t receive(struct gs_http_session *session, void *bytes, size_t n)
 /* Returns 0 only at the end. */
 static ssize_t read_by_length(struct gs_http_session *session, void *bytes, size_t n)
 {
-    size_t buffered = gs_http_input_length(session->connection);
     if (n > session->body_left)
         n = (size_t)session->body_left;
-    ssize_t result;
+    ssize_t result = 1;
+    while (session->connection->engine && !gs_http_input_length(session->connection) && result > 0)
+        result = receive(session, NULL, 0);
+    if (result < 0)
+        return result;
+    size_t buffered = gs_http_input_length(session->connection);
     if (buffered) {
         result = (ssize_t)(n < buffered ? n : buffered);
         memcpy(bytes, gs_http_input(session->connection), (size_t)result);

@@ -22,15 +22,23 @@ struct gs_http_connection *gs_http_connection_new(struct gs_http_sessions *sessi
     return connection;
 }
 
-void gs_http_connection_free(struct gs_http_connection *connection)
+static void *free_connection(void *argument)
 {
+    struct gs_http_connection *connection = argument;
     struct gs_http_sessions *sessions = connection->sessions;
+    gs_http_tls_free(connection);
     free(connection->input);
     free(connection);
     gs_semaphore_post(&sessions->slots);
     /* Pairs with gs_http_workers_enter: the server reads `open` after that. */
     if (atomic_fetch_sub(&sessions->open, 1) == 1 && atomic_load(&sessions->phase))
         gs_semaphore_post(&sessions->all_ended);
+    return NULL;
+}
+
+void gs_http_connection_free(struct gs_http_connection *connection)
+{
+    gs_thread_call_on_worker_stack(free_connection, connection);
 }
 
 /* ---- The head of a request ---- */
@@ -71,9 +79,13 @@ static bool find_head(struct gs_http_connection *connection)
 
 enum gs_http_progress gs_http_connection_next(struct gs_http_connection *connection)
 {
+    if (gs_http_tls_has_output(connection) &&
+        gs_http_tls_flush(connection, gs_http_write_deadline(connection)))
+        return GS_HTTP_ENDED;
     if (find_head(connection))
         return GS_HTTP_READY;
-    if (!connection->is_readable && !gs_resumable_may_call(connection->fd, GS_READ))
+    if (!connection->is_readable && !connection->has_ended &&
+        !gs_resumable_may_call(connection->fd, GS_READ))
         return GS_HTTP_INCOMPLETE;
     connection->is_readable = false;
     ssize_t n = gs_http_input_receive(connection, 0);
@@ -89,8 +101,15 @@ enum gs_http_progress gs_http_connection_next(struct gs_http_connection *connect
 
 static void close_connection(struct gs_http_connection *connection)
 {
+    gs_http_tls_end_now(connection);
     gs_close(connection->fd);
-    gs_http_connection_free(connection);
+    free_connection(connection);
+}
+
+static void *close_on_worker_stack(void *connection)
+{
+    close_connection(connection);
+    return NULL;
 }
 
 /* End the resumable. */
@@ -110,11 +129,10 @@ static enum gs_http_wait wait_of(const struct gs_http_connection *connection)
                                   : GS_HTTP_WAITS_NEXT;
 }
 
-/* Receive what is there, or else watch the descriptor. Returns as gs_http_input_receive_now; 0 can
- * only be the end of the stream. */
+/* Receive what is there, or else watch the descriptor. Returns as gs_http_input_receive_now. */
 static ssize_t receive_or_watch(struct gs_http_connection *connection)
 {
-    bool may_receive = gs_resumable_may_call(connection->fd, GS_READ);
+    bool may_receive = connection->has_ended || gs_resumable_may_call(connection->fd, GS_READ);
     for (;;) {
         ssize_t n = may_receive ? gs_http_input_receive_now(connection) : -EAGAIN;
         if (n != -EAGAIN && n != -EINTR)
@@ -146,7 +164,7 @@ static enum gs_http_progress receive_head(struct gs_http_connection *connection)
         return GS_HTTP_READY;
     ssize_t n = receive_or_watch(connection);
     if (n > 0) {
-        if (find_head(connection))
+        if (find_head(connection) || gs_http_tls_has_output(connection))
             return GS_HTTP_READY;
         gs_resumable_again(&connection->resumable);
     }
@@ -195,5 +213,5 @@ void gs_http_connection_wait(struct gs_http_connection *connection)
         connection->worker = &sessions->workers[(gs_threads_worker() - 1) % sessions->worker_count];
     gs_resumable_init(&connection->resumable, resume);
     if (gs_resumable_start(&connection->resumable, connection->worker->number))
-        close_connection(connection);
+        gs_thread_call_on_worker_stack(close_on_worker_stack, connection);
 }

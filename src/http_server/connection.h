@@ -60,6 +60,7 @@
 #include <gossamer/resumable.h>
 #include <gossamer/scope.h>
 #include <stdatomic.h>
+#include <sys/socket.h>
 
 /* What a connection waits for. For the first two the server closes it when it drains. */
 enum gs_http_wait {
@@ -120,19 +121,21 @@ struct gs_http_connection {
     struct gs_list link;           /* in its home's list */
     struct gs_http_worker *worker; /* its home; NULL: it has none yet */
     struct gs_http_sessions *sessions;
-    uint64_t since_ns; /* since when it waits */
-    char *input;       /* NULL: no bytes */
+    uint64_t since_ns;            /* since when it waits */
+    struct gs_tls_engine *engine; /* NULL: without TLS, or no thread has had it yet */
+    char *input;                  /* NULL: no bytes */
     size_t input_start, input_end, input_size;
     size_t scanned;     /* bytes of the input that were searched for the end of a head */
     size_t head_length; /* of the complete head in the input; 0: there is none */
     int fd;
-    int received_error;      /* why the bytes that were received are lost: -ENOMEM */
+    int received_error;      /* why the bytes that were received are lost: -ENOMEM, -EPROTO */
     unsigned short status;   /* to refuse the request with; 0: none */
     unsigned char state;     /* enum gs_http_connection_state */
     unsigned char waits_for; /* enum gs_http_wait */
     bool is_first;           /* no request has come yet */
     bool has_begun;          /* bytes of the next request have been received */
     bool is_readable;        /* an event has said so; the thread receives */
+    bool has_ended;          /* by TLS: the client sends nothing more */
     uint32_t date_seconds;   /* of date, since 1970; 0: none yet */
     char date[GS_HTTP_DATE_LENGTH];
 };
@@ -142,7 +145,7 @@ struct gs_http_connection {
 /* Create a connection, which owns fd. Returns NULL if memory is exhausted. */
 struct gs_http_connection *gs_http_connection_new(struct gs_http_sessions *sessions, int fd);
 
-/* Free it, and its slot. Its descriptor is closed. */
+/* Free it, and its slot. Its descriptor is closed. Called by a thread. */
 void gs_http_connection_free(struct gs_http_connection *connection);
 
 /* The result of looking for a request. */
@@ -183,8 +186,11 @@ void gs_http_worker_remove(struct gs_http_connection *connection,
 
 /* ---- In input.c ---- */
 
-/* Receive into the input buffer. Returns the number of bytes, 0 at the end of the stream, or an
- * error as gs_recv. Called by a thread. */
+/* Make room for n more bytes, behind those that are left. Returns false without memory. */
+bool gs_http_input_make_room(struct gs_http_connection *connection, size_t n);
+
+/* Receive into the input buffer. Returns 1, although TLS may have no plaintext yet, 0 at the end of
+ * the stream, or an error as gs_recv. Called by a thread. */
 ssize_t gs_http_input_receive(struct gs_http_connection *connection, uint64_t deadline_ns);
 
 /* The same for a resumable, which does not wait: -EAGAIN. */
@@ -202,5 +208,30 @@ static inline const char *gs_http_input(const struct gs_http_connection *connect
 {
     return connection->input + connection->input_start;
 }
+
+/* ---- In tls.c ---- */
+
+/* Create the engine, if there is TLS and none yet. Returns false without memory. Called by a
+ * thread. */
+bool gs_http_tls_start(struct gs_http_connection *connection);
+
+/* Free the engine, if there is one. Called on the worker's stack. */
+void gs_http_tls_free(struct gs_http_connection *connection);
+
+/* Decrypt to the input. Returns 1; or 0 at the end of the stream. Called on the worker's stack. */
+ssize_t gs_http_tls_decrypt(struct gs_http_connection *connection, const void *bytes, size_t n);
+
+/* Whether a thread has to send the rest of the engine's output. */
+bool gs_http_tls_has_output(const struct gs_http_connection *connection);
+int gs_http_tls_flush(struct gs_http_connection *connection, uint64_t deadline_ns);
+
+/* Encrypt and send a message, which is changed. Returns 0 or -errno. Called by a thread. */
+int gs_http_tls_send(struct gs_http_connection *connection, struct msghdr *message,
+                     uint64_t deadline_ns);
+
+/* End the stream to the client, without waiting: called on the worker's stack, without an engine
+ * too. The other one is called by a thread. */
+void gs_http_tls_end_now(struct gs_http_connection *connection);
+void gs_http_tls_end(struct gs_http_connection *connection, uint64_t deadline_ns);
 
 #endif

@@ -1,4 +1,4 @@
-#include "http_server/connection.h"
+#include "http_server/session.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
@@ -7,8 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* Make room for n more bytes, behind those that are left. */
-static bool make_room(struct gs_http_connection *connection, size_t n)
+bool gs_http_input_make_room(struct gs_http_connection *connection, size_t n)
 {
     size_t length = gs_http_input_length(connection);
     if (connection->input_size - connection->input_end >= n)
@@ -39,7 +38,9 @@ static ssize_t on_received(void *data, const void *bytes, size_t n)
     struct gs_http_connection *connection = data;
     if (!n)
         return 0;
-    if (!make_room(connection, n)) {
+    if (connection->engine)
+        return gs_http_tls_decrypt(connection, bytes, n);
+    if (!gs_http_input_make_room(connection, n)) {
         connection->received_error = -ENOMEM;
         return 1;
     }
@@ -50,20 +51,24 @@ static ssize_t on_received(void *data, const void *bytes, size_t n)
 
 ssize_t gs_http_input_receive(struct gs_http_connection *connection, uint64_t deadline_ns)
 {
-    if (connection->received_error)
+    if (connection->received_error || connection->has_ended)
         return connection->received_error;
     ssize_t result = gs_recv_with(connection->fd, on_received, connection, deadline_ns);
+    if (result > 0 && gs_http_tls_has_output(connection))
+        (void)!gs_http_tls_flush(connection, gs_http_write_deadline(connection));
     return connection->received_error ? connection->received_error : result;
 }
 
 ssize_t gs_http_input_receive_now(struct gs_http_connection *connection)
 {
     char bytes[RECEIVED_NOW_MAX];
+    if (connection->received_error || connection->has_ended)
+        return connection->received_error;
     ssize_t n = gs_sys_recv(connection->fd, bytes, sizeof bytes, MSG_DONTWAIT);
     gs_resumable_called(connection->fd, GS_READ, n, sizeof bytes);
-    return n > 0 && on_received(connection, bytes, (size_t)n) && connection->received_error
-               ? connection->received_error
-               : n;
+    if (n > 0)
+        n = on_received(connection, bytes, (size_t)n);
+    return connection->received_error ? connection->received_error : n;
 }
 
 void gs_http_input_consume(struct gs_http_connection *connection, size_t n)

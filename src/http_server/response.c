@@ -11,29 +11,46 @@
 
 /* ---- Sending ---- */
 
+void gs_http_advance(struct msghdr *message, size_t n)
+{
+    while (message->msg_iovlen && n >= message->msg_iov->iov_len) {
+        n -= message->msg_iov->iov_len;
+        message->msg_iov++;
+        message->msg_iovlen--;
+    }
+    if (n) {
+        message->msg_iov->iov_base = (char *)message->msg_iov->iov_base + n;
+        message->msg_iov->iov_len -= n;
+    }
+}
+
+uint64_t gs_http_write_deadline(const struct gs_http_connection *connection)
+{
+    return gs_clock_after(gs_clock_now(), connection->sessions->options.write_timeout_ns);
+}
+
+static int send_plain(int fd, struct msghdr *message, uint64_t deadline_ns)
+{
+    while (message->msg_iovlen) {
+        ssize_t n = gs_sendmsg(fd, message, 0, deadline_ns);
+        if (n < 0)
+            return (int)n;
+        gs_http_advance(message, (size_t)n);
+    }
+    return 0;
+}
+
 /* Send all of these pieces, which are changed. After an error the response is aborted. */
 static int send_pieces(struct gs_http_session *session, struct iovec *pieces, unsigned count)
 {
-    uint64_t timeout_ns = session->sessions->options.write_timeout_ns;
-    uint64_t deadline_ns = gs_clock_after(gs_clock_now(), timeout_ns);
+    struct gs_http_connection *connection = session->connection;
+    uint64_t deadline_ns = gs_http_write_deadline(connection);
     struct msghdr message = {.msg_iov = pieces, .msg_iovlen = count};
-    while (message.msg_iovlen) {
-        ssize_t n = gs_sendmsg(session->exchange.fd, &message, 0, deadline_ns);
-        if (n < 0) {
-            session->state = GS_HTTP_RESPONSE_ABORTED;
-            return (int)n;
-        }
-        while (message.msg_iovlen && (size_t)n >= message.msg_iov->iov_len) {
-            n -= (ssize_t)message.msg_iov->iov_len;
-            message.msg_iov++;
-            message.msg_iovlen--;
-        }
-        if (n) {
-            message.msg_iov->iov_base = (char *)message.msg_iov->iov_base + n;
-            message.msg_iov->iov_len -= (size_t)n;
-        }
-    }
-    return 0;
+    int err = connection->engine ? gs_http_tls_send(connection, &message, deadline_ns)
+                                 : send_plain(connection->fd, &message, deadline_ns);
+    if (err)
+        session->state = GS_HTTP_RESPONSE_ABORTED;
+    return err;
 }
 
 int gs_http_session_send_continue(struct gs_http_session *session)

@@ -35,12 +35,14 @@ static void linger(struct gs_http_session *session)
 
 static void close_connection(struct gs_http_session *session)
 {
+    struct gs_http_connection *connection = session->connection;
     int fd = session->exchange.fd;
     const struct linger reset = {.l_onoff = 1};
+    if (connection->engine && session->state != GS_HTTP_RESPONSE_ABORTED)
+        gs_http_tls_end(connection, gs_http_write_deadline(connection));
     if (session->state == GS_HTTP_RESPONSE_ABORTED)
         gs_sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    else if (session->must_linger || !session->body_done ||
-             gs_http_input_length(session->connection))
+    else if (session->must_linger || !session->body_done || gs_http_input_length(connection))
         linger(session);
     gs_close(fd);
 }
@@ -78,6 +80,7 @@ static void init(struct gs_http_session *session, struct gs_http_connection *con
     session->connection = connection;
     session->sessions = connection->sessions;
     session->exchange.fd = connection->fd;
+    session->exchange.is_tls = connection->sessions->options.tls;
     session->must_linger = false;
     session->head = session->fields = NULL;
     session->fields_length = session->fields_size = 0;
@@ -114,7 +117,7 @@ int gs_http_session_run(void *connection)
     struct gs_http_session session;
     init(&session, connection);
     gs_cleanup_push(&session.cleanup, end, &session);
-    bool is_kept = serve_requests(&session);
+    bool is_kept = gs_http_tls_start(connection) && serve_requests(&session);
     gs_cleanup_pop(!is_kept);
     if (is_kept)
         gs_http_connection_wait(connection);

@@ -92,6 +92,12 @@ bool gs_http_session_discard(struct gs_http_session *session);
 
 /* ---- In response.c ---- */
 
+/* Remove n bytes from the message, and empty pieces behind these. */
+void gs_http_advance(struct msghdr *message, size_t n);
+
+/* The deadline of a call that sends. */
+uint64_t gs_http_write_deadline(const struct gs_http_connection *connection);
+
 /* Send "100 Continue". Returns 0 or -errno. */
 int gs_http_session_send_continue(struct gs_http_session *session);
 

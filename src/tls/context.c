@@ -190,6 +190,7 @@ int gs_tls_context_new(const struct gs_tls_options *options, struct gs_tls_conte
     if (!context)
         return -ENOMEM;
     ERR_clear_error();
+    context->operations = &gs_tls_operations;
     context->is_client = options->is_client;
     context->expiry = INT64_MAX;
     context->key_log = -1;

@@ -2,6 +2,8 @@
 #ifndef GS_TLS_CONTEXT_H
 #define GS_TLS_CONTEXT_H
 
+#include "tls/operations.h"
+
 #include <gossamer/tls_context.h>
 #include <openssl/ssl.h>
 #include <stdatomic.h>
@@ -24,6 +26,7 @@ struct gs_tls_name {
 };
 
 struct gs_tls_context {
+    const struct gs_tls_operations *operations; /* first: operations.h */
     SSL_CTX *ssl;
     bool is_client;
     bool verifies; /* a client: the server's certificate and name */
@@ -38,6 +41,10 @@ struct gs_tls_context {
     int key_log; /* -1: none */
     atomic_uint references;
 };
+
+/* ---- engine.c ---- */
+
+extern const struct gs_tls_operations gs_tls_operations;
 
 /* ---- identity.c ---- */
 

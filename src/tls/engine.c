@@ -245,3 +245,13 @@ void gs_tls_engine_sent(struct gs_tls_engine *engine, size_t n)
     engine->output = NULL;
     engine->output_n = engine->output_size = engine->sent = 0;
 }
+
+const struct gs_tls_operations gs_tls_operations = {
+    .new_engine = gs_tls_engine_new,
+    .free_engine = gs_tls_engine_free,
+    .read = gs_tls_engine_read,
+    .write = gs_tls_engine_write,
+    .close = gs_tls_engine_close,
+    .output = gs_tls_engine_output,
+    .sent = gs_tls_engine_sent,
+};

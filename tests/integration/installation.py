@@ -72,7 +72,7 @@ def libraries_needed(file: Path) -> list[str]:
 
 
 HEADERS = ROOT / "include/gossamer"
-TLS_HEADERS = [HEADERS / name for name in ("tls_context.h", "tls_engine.h")]
+TLS_HEADERS = [HEADERS / name for name in ("tls.h", "tls_context.h", "tls_engine.h")]
 # Whether OpenSSL was found.
 HAS_TLS = (BUILD / "gossamer-tls.pc").exists()
 

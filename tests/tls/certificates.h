@@ -27,10 +27,9 @@ void certificate_make_as(const struct certificate_request *request,
 
 /* Write a response of OCSP that calls the certificate good, signed by its own key and valid for
  * some seconds. */
-void certificate_make_ocsp(const struct certificate_files *files, int seconds,
-                           char ret_path[static 128]);
+void certificate_make_ocsp(const struct certificate_files *files, int seconds, char ret_path[128]);
 
 /* Write any bytes to a new file. */
-void certificate_write(const void *bytes, size_t n, char ret_path[static 128]);
+void certificate_write(const void *bytes, size_t n, char ret_path[128]);
 
 #endif

@@ -13,7 +13,7 @@ LIBRARY = {
     "thread": {"base", "loop"},
     "stage": {"base", "loop", "thread"},
     "http": {"base"},
-    "http_server": {"base", "loop", "thread", "http"},
+    "http_server": {"base", "loop", "thread", "http", "tls"},  # of tls: types only
     "tls": {"base"},
 }
 # Public headers belong to the module of the same name; these are named differently.
