@@ -69,17 +69,16 @@ static void on_deadline(struct gs_timer *timer)
     worker->transport->advance(worker, connection);
 }
 
-static void on_accepted(void *data, int fd, const struct sockaddr *address)
+static void on_accepted(void *data, const struct serve_accepted *accepted)
 {
     struct event_worker *worker = data;
     struct event_connection *connection = malloc(worker->transport->connection_size);
     if (!connection) {
         serve_slots_release(worker->slots);
-        serve_refuse_accepted(fd);
+        serve_refuse_accepted(accepted->fd);
         return;
     }
-    serve_connection_init(&connection->base, fd, &worker->shard, address,
-                          gs_loop_now(worker->loop));
+    serve_connection_init(&connection->base, accepted, &worker->shard, gs_loop_now(worker->loop));
     connection->send_nomem = connection->is_ending = connection->is_queued = false;
     connection->disk = NULL;
     gs_timer_init(&connection->timer, worker->loop, on_deadline);
