@@ -17,7 +17,7 @@ from pathlib import Path
 from tls import TlsAddress
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-READY = re.compile(r"^listening on (https?)://(\S+):(\d+) \((\w+), (\d+) workers\)$")
+READY = re.compile(r"^listening on https?://(\S+):(\d+) \((\w+), (\d+) workers\)$")
 ENDED = re.compile(
     r"^gossamer serve: ended; (?P<requests>\d+) requests \((?P<refused>\d+) refused, "
     r"(?P<failed>\d+) failed\) on (?P<connections>\d+) connections \((?P<slow>\d+) too slow\), "
@@ -115,6 +115,7 @@ CORE_MODULES = (
     "unix",
     "disk",
     "error_log",
+    "tls",
 )
 
 # On a connection, these run the code of another architecture, and differ in who accepts it: they
@@ -258,9 +259,10 @@ class Server:
             self.kill()
             raise AssertionError(f"it did not become ready: {self.all_output()}")
         for match in lines:
-            address = (match[2].strip("[]"), int(match[3]))
-            self.addresses.append(TlsAddress(address) if match[1] == "https" else address)
-        self.arch, self.workers = lines[0][4], int(lines[0][5])
+            address = (match[1].strip("[]"), int(match[2]))
+            has_tls = match[0].startswith("listening on https:")
+            self.addresses.append(TlsAddress(address) if has_tls else address)
+        self.arch, self.workers = lines[0][3], int(lines[0][4])
 
     def all_output(self) -> str:
         """Return the whole output so far."""
