@@ -1,9 +1,11 @@
-# find_package(gossamer 0.1 REQUIRED [COMPONENTS static shared checked])
+# find_package(gossamer 0.1 REQUIRED [COMPONENTS static shared checked tls])
 #
 #   gossamer::gossamer   the shared library, or, if that is not installed or BUILD_SHARED_LIBS is off, the static one
 #   gossamer::static     libgossamer.a
 #   gossamer::shared     libgossamer.so
 #   gossamer::checked    libgossamer_checked.a, which stops at misuse, instead of one of the others
+#   gossamer::tls        with the component tls: libgossamer-tls, shared or static as gossamer::gossamer is; for the static one
+#                        OpenSSL 3.0 is searched (tls_shared, tls_static: one of the two)
 
 foreach(gossamer_kind static shared checked)
     include(${CMAKE_CURRENT_LIST_DIR}/gossamer-${gossamer_kind}.cmake OPTIONAL RESULT_VARIABLE gossamer_${gossamer_kind}_FOUND)
@@ -13,6 +15,22 @@ if(gossamer_static_FOUND OR gossamer_checked_FOUND)
     find_dependency(Threads)
 endif()
 
+# What needs OpenSSL: the static library, as a program that is linked with it does.
+if(tls IN_LIST gossamer_FIND_COMPONENTS)
+    if(gossamer_shared_FOUND)
+        include(${CMAKE_CURRENT_LIST_DIR}/gossamer-tls_shared.cmake OPTIONAL)
+    endif()
+    if(gossamer_static_FOUND)
+        find_package(OpenSSL 3.0 QUIET)
+        if(OPENSSL_FOUND)
+            include(${CMAKE_CURRENT_LIST_DIR}/gossamer-tls_static.cmake OPTIONAL)
+        endif()
+    endif()
+    if(TARGET gossamer::tls_shared OR TARGET gossamer::tls_static)
+        set(gossamer_tls_FOUND TRUE)
+    endif()
+endif()
+
 foreach(gossamer_kind ${gossamer_FIND_COMPONENTS})
     if(gossamer_FIND_REQUIRED_${gossamer_kind} AND NOT gossamer_${gossamer_kind}_FOUND)
         set(gossamer_FOUND FALSE)
@@ -20,11 +38,16 @@ foreach(gossamer_kind ${gossamer_FIND_COMPONENTS})
     endif()
 endforeach()
 
-if(NOT TARGET gossamer::gossamer)
-    if(gossamer_shared_FOUND AND NOT (gossamer_static_FOUND AND DEFINED BUILD_SHARED_LIBS AND NOT BUILD_SHARED_LIBS))
-        add_library(gossamer::gossamer ALIAS gossamer::shared)
-    elseif(gossamer_static_FOUND)
-        add_library(gossamer::gossamer ALIAS gossamer::static)
+# gossamer::ALIAS is gossamer::SHARED, or gossamer::STATIC where that is preferred or alone.
+macro(gossamer_choose gossamer_alias gossamer_if_shared gossamer_if_static)
+    if(TARGET gossamer::${gossamer_alias})
+    elseif(TARGET gossamer::${gossamer_if_shared}
+           AND NOT (TARGET gossamer::${gossamer_if_static} AND DEFINED BUILD_SHARED_LIBS AND NOT BUILD_SHARED_LIBS))
+        add_library(gossamer::${gossamer_alias} ALIAS gossamer::${gossamer_if_shared})
+    elseif(TARGET gossamer::${gossamer_if_static})
+        add_library(gossamer::${gossamer_alias} ALIAS gossamer::${gossamer_if_static})
     endif()
-endif()
+endmacro()
+gossamer_choose(gossamer shared static)
+gossamer_choose(tls tls_shared tls_static)
 unset(gossamer_kind)

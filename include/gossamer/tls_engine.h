@@ -105,10 +105,11 @@ GS_API void gs_tls_session_free(struct gs_tls_session *session);
 enum gs_tls_failure {
     GS_TLS_NO_FAILURE,
     GS_TLS_FAILED_HTTP,     /* the peer speaks HTTP, without TLS */
-    GS_TLS_FAILED_VERSION,  /* no common version, cipher or group */
+    GS_TLS_FAILED_VERSION,  /* no common version, cipher, group or protocol (ALPN) */
     GS_TLS_FAILED_VERIFY,   /* the peer's certificate is missing, or not to be trusted */
     GS_TLS_FAILED_ALERT,    /* the peer has given up, for instance since it trusts us not */
     GS_TLS_FAILED_PROTOCOL, /* what the peer has sent is not TLS, or was changed on its way */
+    GS_TLS_FAILED_MEMORY,   /* there was not enough memory */
 };
 
 struct gs_tls_info {

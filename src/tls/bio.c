@@ -2,7 +2,9 @@
  * the engine's output, which grows. So a write always succeeds, unless there is no memory. */
 #include "tls/engine.h"
 
+#include <errno.h>
 #include <openssl/bio.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -40,8 +42,10 @@ static int write_output(BIO *bio, const char *bytes, size_t n, size_t *ret_n)
 {
     struct gs_tls_engine *engine = BIO_get_data(bio);
     BIO_clear_retry_flags(bio);
-    if (!grow(engine, n))
+    if (!grow(engine, n)) {
+        engine->lacks_memory = true;
         return 0;
+    }
     memcpy(engine->output + engine->output_n, bytes, n);
     engine->output_n += n;
     *ret_n = n;
@@ -56,8 +60,7 @@ static long control(BIO *bio, int command, long n, void *data)
 
 static BIO_METHOD *method;
 
-/* Errors are found where the method is used. */
-__attribute__((constructor)) static void make_method(void)
+static void make_method(void)
 {
     method = BIO_meth_new(BIO_get_new_index() | BIO_TYPE_SOURCE_SINK, "gossamer");
     if (!method)
@@ -67,12 +70,24 @@ __attribute__((constructor)) static void make_method(void)
     BIO_meth_set_ctrl(method, control);
 }
 
+int gs_tls_bio_init(void)
+{
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, make_method);
+    return method ? 0 : -ENOMEM;
+}
+
 BIO *gs_tls_bio_new(struct gs_tls_engine *engine)
 {
-    BIO *bio = method ? BIO_new(method) : NULL;
+    BIO *bio = BIO_new(method);
     if (!bio)
         return NULL;
     BIO_set_data(bio, engine);
     BIO_set_init(bio, 1);
     return bio;
+}
+
+struct gs_tls_engine *gs_tls_engine_of(const SSL *ssl)
+{
+    return BIO_get_data(SSL_get_rbio(ssl));
 }

@@ -5,15 +5,68 @@
 #include <gossamer/tls_context.h>
 #include <openssl/ssl.h>
 #include <stdatomic.h>
+#include <stddef.h>
+
+/* A certificate with what belongs to it. */
+struct gs_tls_identity {
+    X509 *certificate;
+    STACK_OF(X509) * chain; /* of its issuers */
+    EVP_PKEY *key;
+    unsigned char *ocsp; /* DER; NULL: none */
+    long ocsp_n;
+    int64_t ocsp_expiry; /* seconds of the wall clock */
+};
+
+/* A DNS name of a certificate, in lower case; may begin with "*." */
+struct gs_tls_name {
+    char *text;
+    unsigned identity;
+};
 
 struct gs_tls_context {
-    SSL_CTX *ssl; /* of the first certificate */
+    SSL_CTX *ssl;
     bool is_client;
-    bool verifies; /* the server's name and certificate */
+    bool verifies; /* a client: the server's certificate and name */
     int64_t expiry;
+    struct gs_tls_identity *identities;
+    unsigned identity_count;
+    struct gs_tls_name *names; /* sorted by text, and then by identity */
+    size_t name_count;
     unsigned char *protocols; /* in the form of ALPN: each with its length before it */
+    char *protocol_names;     /* the same with NUL for the lengths, and one more */
     unsigned protocols_n;
+    int key_log; /* -1: none */
     atomic_uint references;
 };
+
+/* ---- identity.c ---- */
+
+/* Read the files of a certificate. Returns 0, -ENOMEM, -EINVAL, or the error of reading a file;
+ * gs_tls_identity_done is due in any case. */
+int gs_tls_identity_init(struct gs_tls_identity *identity, const struct gs_tls_certificate *files,
+                         char *ret_text);
+void gs_tls_identity_done(struct gs_tls_identity *identity);
+int64_t gs_tls_identity_expiry(const struct gs_tls_identity *identity);
+int64_t gs_tls_seconds_of(const ASN1_TIME *time);
+
+/* ---- choose.c ---- */
+
+/* List the names of all certificates, and have the server choose among these. Returns 0 or
+ * -ENOMEM. */
+int gs_tls_choose_init(struct gs_tls_context *context);
+void gs_tls_choose_done(struct gs_tls_context *context);
+
+/* ---- verify.c ---- */
+
+/* Set whom to trust, and which sessions are taken for those of this context. Returns 0, -ENOMEM,
+ * -EINVAL, or the error of reading the file of CAs. */
+int gs_tls_verify_init(struct gs_tls_context *context, const struct gs_tls_options *options,
+                       char *ret_text);
+
+/* ---- ticket.c ---- */
+
+/* The function by which OpenSSL encrypts and decrypts tickets. */
+int gs_tls_ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
+                      EVP_MAC_CTX *mac, int encrypts);
 
 #endif

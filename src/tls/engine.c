@@ -4,11 +4,32 @@
 
 #include <errno.h>
 #include <openssl/err.h>
-#include <stdio.h>
+#include <openssl/sslerr.h>
+#include <openssl/x509v3.h>
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a peer that sends key updates or asks for new handshakes. OpenSSL itself has limits for
+ * warnings and for empty records. */
+#define MAX_MESSAGES 32
+
 /* ---- Life ---- */
+
+/* A name that begins with a dot would be any below it. */
+static int set_server_name(struct gs_tls_engine *engine, const char *name)
+{
+    X509_VERIFY_PARAM *rules = SSL_get0_param(engine->ssl);
+    if (!name)
+        return engine->context->verifies ? -EINVAL : 0;
+    if (!*name || *name == '.' || strlen(name) > 255)
+        return -EINVAL;
+    if (X509_VERIFY_PARAM_set1_ip_asc(rules, name))
+        return 0;
+    SSL_set_hostflags(engine->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    return SSL_set1_host(engine->ssl, name) && SSL_set_tlsext_host_name(engine->ssl, name)
+               ? 0
+               : -ENOMEM;
+}
 
 static int init(struct gs_tls_engine *engine, const char *server_name)
 {
@@ -22,7 +43,7 @@ static int init(struct gs_tls_engine *engine, const char *server_name)
         return 0;
     }
     SSL_set_connect_state(engine->ssl);
-    return !server_name || SSL_set_tlsext_host_name(engine->ssl, server_name) ? 0 : -EINVAL;
+    return set_server_name(engine, server_name);
 }
 
 int gs_tls_engine_new(struct gs_tls_context *context, const char *server_name,
@@ -53,36 +74,66 @@ void gs_tls_engine_free(struct gs_tls_engine *engine)
     SSL_free(engine->ssl);
     gs_tls_context_release(engine->context);
     free(engine->output);
+    free(engine->text);
     free(engine);
 }
 
 /* ---- Reading and writing ---- */
 
+void gs_tls_on_message(int is_sent, int version, int type, const void *bytes, size_t n, SSL *ssl,
+                       void *unused)
+{
+    struct gs_tls_engine *engine = gs_tls_engine_of(ssl);
+    (void)version, (void)bytes, (void)n, (void)unused;
+    if (!is_sent && type == SSL3_RT_HANDSHAKE && engine->is_established &&
+        ++engine->messages > MAX_MESSAGES)
+        engine->is_flooded = true;
+}
+
 /* Returns the result for one of OpenSSL's that is not positive; the queue of errors is emptied. */
 static int failed(struct gs_tls_engine *engine, int result)
 {
     int error = SSL_get_error(engine->ssl, result);
-    unsigned long first = ERR_peek_error();
-    ERR_clear_error();
+    unsigned long first = ERR_peek_error(), next;
+    while ((next = ERR_get_error()))
+        engine->lacks_memory |= ERR_GET_REASON(next) == ERR_R_MALLOC_FAILURE;
     if (error == SSL_ERROR_WANT_READ)
         return -EAGAIN;
     if (error == SSL_ERROR_ZERO_RETURN)
         return 0;
     engine->has_failed = true;
     engine->error = first;
-    return ERR_GET_REASON(first) == ERR_R_MALLOC_FAILURE ? -ENOMEM : -EPROTO;
+    return engine->lacks_memory ? -ENOMEM : -EPROTO;
+}
+
+/* A server that speaks HTTP answers a client's first message in it. */
+static bool is_http(const struct gs_tls_input *input)
+{
+    return input->n >= 5 && !memcmp(input->bytes, "HTTP/", 5);
 }
 
 ssize_t gs_tls_engine_read(struct gs_tls_engine *engine, struct gs_tls_input *input, void *plain,
                            size_t size)
 {
     size_t n = 0;
+    bool is_start = !engine->is_established;
     if (engine->has_failed)
         return -EPROTO;
+    if (!is_start && !input->n && !SSL_has_pending(engine->ssl))
+        return SSL_get_shutdown(engine->ssl) & SSL_RECEIVED_SHUTDOWN ? 0 : -EAGAIN;
+    engine->speaks_http = is_start && engine->context->is_client && is_http(input);
     ERR_clear_error();
     engine->input = input;
     int result = SSL_read_ex(engine->ssl, plain, size, &n);
     engine->input = NULL;
+    engine->is_established = engine->is_established || SSL_is_init_finished(engine->ssl);
+    if (result > 0)
+        engine->messages = 0;
+    if (engine->is_flooded) {
+        ERR_clear_error();
+        engine->has_failed = true;
+        return -EPROTO;
+    }
     return result > 0 ? (ssize_t)n : failed(engine, result);
 }
 
@@ -94,6 +145,8 @@ ssize_t gs_tls_engine_write(struct gs_tls_engine *engine, const void *bytes, siz
         return -EPROTO;
     if (engine->is_closed)
         return -EPIPE;
+    if (!engine->is_established)
+        return -EAGAIN;
     ERR_clear_error();
     while (left) {
         int result = SSL_write_ex(engine->ssl, at, left, &written);
@@ -107,7 +160,7 @@ ssize_t gs_tls_engine_write(struct gs_tls_engine *engine, const void *bytes, siz
 
 void gs_tls_engine_close(struct gs_tls_engine *engine)
 {
-    if (engine->has_failed || engine->is_closed || !SSL_is_init_finished(engine->ssl))
+    if (engine->has_failed || engine->is_closed || !engine->is_established)
         return;
     ERR_clear_error();
     engine->is_closed = true;

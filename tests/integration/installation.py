@@ -71,10 +71,17 @@ def libraries_needed(file: Path) -> list[str]:
     return re.findall(r"\(NEEDED\).*\[(.*)\]", listed)
 
 
-def functions_and_objects() -> set[str]:
-    """Return the names of what the public headers declare as exported."""
+HEADERS = ROOT / "include/gossamer"
+TLS_HEADERS = [HEADERS / name for name in ("tls_context.h", "tls_engine.h")]
+# Whether OpenSSL was found.
+HAS_TLS = (BUILD / "gossamer-tls.pc").exists()
+
+
+def functions_and_objects(library: str = "gossamer") -> set[str]:
+    """Return the names of what the public headers of a library declare as exported."""
+    others = set(HEADERS.glob("*.h")) - set(HEADERS.glob("tls*.h"))
     names: set[str] = set()
-    for header in (ROOT / "include/gossamer").glob("*.h"):
+    for header in TLS_HEADERS if library == "gossamer-tls" else others:
         code = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.DOTALL)
         declared = re.findall(r"^(?:extern )?GS_API\b[^;{]*?\b(gs_\w+)(?:\(|;)", code, re.MULTILINE)
         assert len(declared) == code.count("GS_API") - code.count("#define GS_API"), header

@@ -4,7 +4,14 @@ import re
 from pathlib import Path
 
 import pytest
-from installation import SANITIZERS, functions_and_objects, output, shell
+from installation import (
+    HAS_TLS,
+    SANITIZERS,
+    functions_and_objects,
+    libraries_needed,
+    output,
+    shell,
+)
 
 pytestmark = pytest.mark.skipif(bool(SANITIZERS), reason="sanitizers add symbols of their own")
 
@@ -15,22 +22,35 @@ def defined(*words: str | Path) -> set[str]:
     return {words[2] for words in lines if len(words) == 3}
 
 
-def test_the_shared_library_exports_exactly_what_the_headers_declare(installed: Path) -> None:
-    (library,) = installed.rglob("libgossamer.so")
+LIBRARIES = ["gossamer", *(["gossamer-tls"] if HAS_TLS else [])]
+
+
+@pytest.mark.parametrize("name", LIBRARIES)
+def test_a_shared_library_exports_exactly_what_the_headers_declare(
+    name: str, installed: Path
+) -> None:
+    (library,) = installed.rglob(f"lib{name}.so")
     exported = defined("--dynamic", library)
     (soname,) = re.findall(r"\(SONAME\).*\[(.*)\]", output("readelf", "--dynamic", library))
-    (abi,) = re.findall(r"^libgossamer\.so\.(\d+)$", soname)
+    (abi,) = re.findall(rf"^lib{name}\.so\.(\d+)$", soname)
     assert library.resolve() == library.with_name(soname).resolve()
-    version = f"GOSSAMER_{abi}"
-    assert exported == {f"{name}@@{version}" for name in functions_and_objects()} | {version}
+    version = f"{name.upper().replace('-', '_')}_{abi}"
+    declared = functions_and_objects(name)
+    assert exported == {f"{name}@@{version}" for name in declared} | {version}
 
 
-@pytest.mark.parametrize("name", ["libgossamer.a", "libgossamer_checked.a"])
+@pytest.mark.parametrize("name", [*LIBRARIES, "gossamer_checked"])
 def test_a_static_library_defines_exactly_what_the_headers_declare(
     name: str, installed: Path
 ) -> None:
-    (library,) = installed.rglob(name)
-    assert defined("--extern-only", library) == functions_and_objects()
+    (library,) = installed.rglob(f"lib{name}.a")
+    assert defined("--extern-only", library) == functions_and_objects(name)
+
+
+def test_only_the_library_for_tls_needs_openssl(installed: Path) -> None:
+    (library,) = installed.rglob("libgossamer.so")
+    assert not [name for name in libraries_needed(library) if re.match("lib(ssl|crypto)", name)]
+    assert "SSL_" not in output("nm", next(installed.rglob("libgossamer.a")))
 
 
 def test_a_library_that_contains_the_static_one_exports_only_its_own(

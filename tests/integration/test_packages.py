@@ -6,9 +6,33 @@ import shutil
 from pathlib import Path
 
 import pytest
-from installation import HAS_CXX, ROOT, SANITIZERS, cached, environment, libraries_needed, output
+from installation import (
+    HAS_CXX,
+    HAS_TLS,
+    ROOT,
+    SANITIZERS,
+    cached,
+    environment,
+    libraries_needed,
+    output,
+    shell,
+)
 
 SAID = f"all threads have resumed: the sum of their numbers is {99 * 50}"
+
+TLS_PROGRAM = """
+#include <stddef.h>
+#include <gossamer/tls_context.h>
+int main(void)
+{
+    const struct gs_tls_options options = {.is_client = true};
+    struct gs_tls_context *context;
+    int err = gs_tls_context_new(&options, &context, NULL);
+    if (!err)
+        gs_tls_context_release(context);
+    return err != 0;
+}
+"""
 
 PROJECT = """
 cmake_minimum_required(VERSION 3.25)
@@ -75,6 +99,32 @@ def test_find_package(
     # Each is compiled with the options for stacks.
     for entry in json.loads((tmp_path / "build/compile_commands.json").read_text()):
         assert "-fstack-clash-protection" in entry["command"].split()
+
+
+@pytest.mark.skipif(not HAS_TLS, reason="built without OpenSSL")
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_find_package_has_a_component_for_tls(
+    is_shared: bool, installed: Path, tmp_path: Path
+) -> None:
+    found = "find_package(gossamer 0.1 REQUIRED COMPONENTS tls)"
+    words = f"-DBUILD_SHARED_LIBS={'ON' if is_shared else 'OFF'}"
+    project = write_project(tmp_path / "project", found, "gossamer::tls")
+    (project / "many.c").write_text(TLS_PROGRAM)
+    build, variables = tmp_path / "build", environment(installed, tmp_path)
+    output("cmake", "-S", project, "-B", build, "-G", "Ninja", words, **variables)
+    output("cmake", "--build", build, **variables)
+    output(build / "many", **variables)
+    needed = libraries_needed(build / "many")
+    assert ("libgossamer-tls.so.0" in needed) == is_shared
+    assert ("libssl.so.3" in needed) != is_shared
+
+
+@pytest.mark.skipif(not HAS_TLS, reason="built without OpenSSL")
+@pytest.mark.parametrize("static", ["", " --static"])
+def test_pkg_config_knows_tls(static: str, installed: Path, tmp_path: Path) -> None:
+    (tmp_path / "program.c").write_text(TLS_PROGRAM)
+    flags = f"$(pkg-config --cflags --libs{static} gossamer-tls)"
+    shell(f"cc program.c {flags} -o program && ./program", installed, tmp_path)
 
 
 def test_find_package_offers_the_library_that_is_there(installed: Path, tmp_path: Path) -> None:

@@ -1,0 +1,131 @@
+/* The keys of session tickets. They follow from a secret of the process and from the hour, so
+ * processes that fork after this library is loaded have the same ones without a word:
+ *
+ *     secret(hour + 1) = HMAC-SHA-256(secret(hour), "next")       one step of HKDF-Expand, RFC 5869
+ *     keys(hour)       = HMAC-SHA-256(secret(hour), "name"), "cipher", "mac"
+ *
+ * The current keys encrypt; those of the hour before still decrypt, and such a session gets a new
+ * ticket. Older ones are overwritten, and cannot be computed again: who steals the memory of a
+ * server reads none of the earlier tickets. A clock that is set back changes nothing. */
+#include "tls/context.h"
+
+#include <gossamer/clock.h>
+#include <openssl/core_names.h>
+#include <openssl/evp.h>
+#include <openssl/hmac.h>
+#include <openssl/params.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/random.h>
+
+#define HOUR (3600 * GS_SECOND)
+/* A leap of the clock over more hours (a year) takes as many steps. */
+#define MAX_STEPS 8800
+
+struct keys {
+    unsigned char name[32], cipher[32], mac[32];
+};
+
+static struct {
+    pthread_mutex_t lock;
+    uint64_t hour;
+    unsigned char secret[32];  /* of the hour */
+    struct keys current, last; /* of the hour, and of the one before */
+    bool is_random, has_keys, has_last;
+} ratchet = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+static void lock(void)
+{
+    pthread_mutex_lock(&ratchet.lock);
+}
+
+static void unlock(void)
+{
+    pthread_mutex_unlock(&ratchet.lock);
+}
+
+/* Before main, and so before any fork. Without random bytes there are no tickets. */
+__attribute__((constructor)) static void start(void)
+{
+    ratchet.is_random =
+        getrandom(ratchet.secret, sizeof ratchet.secret, 0) == sizeof ratchet.secret;
+    ratchet.hour = gs_clock_wall() / HOUR;
+    pthread_atfork(lock, unlock, unlock);
+}
+
+static bool derive(const char *what, unsigned char ret_bytes[32])
+{
+    unsigned char info[16];
+    size_t n = strlen(what);
+    memcpy(info, what, n);
+    info[n] = 1;
+    return HMAC(EVP_sha256(), ratchet.secret, sizeof ratchet.secret, info, n + 1, ret_bytes, NULL);
+}
+
+static bool derive_keys(void)
+{
+    return derive("name", ratchet.current.name) && derive("cipher", ratchet.current.cipher) &&
+           derive("mac", ratchet.current.mac);
+}
+
+/* Returns whether the keys are those of the hour, or of a later one. */
+static bool turn_to(uint64_t hour)
+{
+    if (!ratchet.is_random)
+        return false;
+    if (!ratchet.has_keys)
+        ratchet.has_keys = derive_keys();
+    for (unsigned i = 0; ratchet.has_keys && ratchet.hour < hour; i++) {
+        if (i == MAX_STEPS)
+            ratchet.hour = hour - 1;
+        unsigned char next[32];
+        ratchet.last = ratchet.current;
+        ratchet.has_last = true;
+        ratchet.has_keys = derive("next", next);
+        memcpy(ratchet.secret, next, sizeof next);
+        OPENSSL_cleanse(next, sizeof next);
+        ratchet.hour++;
+        ratchet.has_keys = ratchet.has_keys && derive_keys();
+    }
+    return ratchet.has_keys;
+}
+
+static bool set_keys(const struct keys *keys, const unsigned char *iv, EVP_CIPHER_CTX *cipher,
+                     EVP_MAC_CTX *mac, int encrypts)
+{
+    const OSSL_PARAM parameters[] = {
+        OSSL_PARAM_construct_octet_string(OSSL_MAC_PARAM_KEY, (void *)keys->mac, sizeof keys->mac),
+        OSSL_PARAM_construct_utf8_string(OSSL_MAC_PARAM_DIGEST, (char *)"SHA256", 0),
+        OSSL_PARAM_construct_end(),
+    };
+    return EVP_CipherInit_ex(cipher, EVP_aes_256_cbc(), NULL, keys->cipher, iv, encrypts) &&
+           EVP_MAC_CTX_set_params(mac, parameters);
+}
+
+/* OpenSSL compares 16 bytes of a name, and calls this for each ticket: 0 is an unknown one, 2 one
+ * that is to be renewed. */
+int gs_tls_ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
+                      EVP_MAC_CTX *mac, int encrypts)
+{
+    struct keys current, last;
+    (void)ssl;
+    lock();
+    bool has_keys = turn_to(gs_clock_wall() / HOUR);
+    bool has_last = has_keys && ratchet.has_last;
+    current = ratchet.current;
+    last = ratchet.last;
+    unlock();
+    bool is_current = has_keys && (encrypts || !memcmp(name, current.name, 16));
+    bool is_last = has_last && !is_current && !memcmp(name, last.name, 16);
+    int result = is_current ? 1 : is_last ? 2 : encrypts ? -1 : 0;
+    if (encrypts && is_current) {
+        memcpy(name, current.name, 16);
+        if (getrandom(iv, 16, 0) != 16)
+            result = -1;
+    }
+    if (result > 0 && !set_keys(is_current ? &current : &last, iv, cipher, mac, encrypts))
+        result = -1;
+    OPENSSL_cleanse(&current, sizeof current);
+    OPENSSL_cleanse(&last, sizeof last);
+    return result;
+}
