@@ -71,6 +71,8 @@ static void advance(struct event_worker *worker, struct event_connection *connec
     unsigned steps = 0;
     if (connection->is_ending)
         return;
+    if (ready->readable && event_must_postpone(worker, connection))
+        steps = EVENT_STEPS_MAX;
     while (steps < EVENT_STEPS_MAX && step(worker, ready, gs_loop_now(worker->loop)))
         steps++;
     if (event_is_over(connection) || event_watch_deadline(worker, connection) ||

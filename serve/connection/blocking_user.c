@@ -4,6 +4,7 @@
 #include "http/page.h"
 #include "serve/connection/file_op.h"
 #include "serve/connection/file_send.h"
+#include "serve/connection/tls.h"
 
 #include <gossamer/io.h>
 #include <gossamer/page_cache.h>
@@ -11,8 +12,23 @@
 #include <linux/openat2.h>
 #include <stdlib.h>
 
+/* Returns whether the worker may make a step of a handshake before it looks for events. Not inline:
+ * the thread may be on another worker than at its last call. */
+__attribute__((noinline)) static bool may_make_handshake(void)
+{
+    static _Thread_local uint64_t counted_ns;
+    static _Thread_local unsigned count;
+    uint64_t now_ns = gs_threads_now();
+    if (counted_ns != now_ns)
+        count = 0;
+    counted_ns = now_ns;
+    return count++ < SERVE_HANDSHAKES_MAX;
+}
+
 static ssize_t user_receive(struct serve_blocking *blocking, uint64_t deadline_ns)
 {
+    while (serve_tls_makes_handshake(&blocking->base) && !may_make_handshake())
+        gs_thread_yield();
     return gs_recv_with(blocking->base.fd, serve_blocking_answer, blocking, deadline_ns);
 }
 

@@ -46,6 +46,11 @@ unsigned serve_tls_wants(const struct serve_connection *connection)
     return wants & GS_HTTP_WRITE ? wants & ~(unsigned)GS_HTTP_READ : wants;
 }
 
+bool serve_tls_makes_handshake(const struct serve_connection *connection)
+{
+    return connection->is_tls && !(connection->tls && connection->tls->is_established);
+}
+
 /* ---- Receiving ---- */
 
 static int start(struct serve_connection *connection)

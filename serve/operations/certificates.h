@@ -13,7 +13,7 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
-enum { SERVE_TLS_FAILURES = GS_TLS_FAILED_PROTOCOL + 1 };
+enum { SERVE_TLS_FAILURES = GS_TLS_FAILED_MEMORY + 1 };
 
 /* In memory that the server's processes share; initially zero. */
 struct serve_tls_counts {

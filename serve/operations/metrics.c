@@ -117,7 +117,7 @@ static void put_tls(struct page *page)
     static const char *const reasons[SERVE_TLS_FAILURES] = {
         [GS_TLS_FAILED_HTTP] = "http",         [GS_TLS_FAILED_VERSION] = "version",
         [GS_TLS_FAILED_VERIFY] = "verify",     [GS_TLS_FAILED_ALERT] = "alert",
-        [GS_TLS_FAILED_PROTOCOL] = "protocol",
+        [GS_TLS_FAILED_PROTOCOL] = "protocol", [GS_TLS_FAILED_MEMORY] = "memory",
     };
     const struct serve_tls_counts *counts = page->server->certificates.counts;
     if (!counts)

@@ -1,15 +1,20 @@
-"""The tests of requests and of strict parsing, over TLS."""
+"""What tests of requests and of strict parsing send to a shared server, over TLS."""
 
+import inspect
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import test_serve_requests
+import test_serve_strict
 from conftest import Starter
 from server import Server
-from test_serve_requests import *  # noqa: F403
-from test_serve_strict import *  # noqa: F403
-
 from tls import listen_arguments
+
+for module in (test_serve_requests, test_serve_strict):
+    for name, test in vars(module).items():
+        if name.startswith("test_") and "shared" in inspect.signature(test).parameters:
+            globals()[name] = test
 
 
 @pytest.fixture(scope="module")

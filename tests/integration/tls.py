@@ -34,6 +34,13 @@ def make_certificate(folder: Path, name: str, *names: str, days: int = 365) -> t
     return certificate, key
 
 
+def replace(files: tuple[Path, Path], others: tuple[Path, Path]) -> None:
+    """Replace the files of a certificate by those of another, as certbot does."""
+    for file, other in zip(files, others, strict=True):
+        shutil.copy(other, file.with_suffix(".new"))
+        file.with_suffix(".new").rename(file)
+
+
 @functools.cache
 def certificate_files() -> tuple[Path, Path]:
     """Return the files of a certificate for localhost and of its key, for all tests."""

@@ -207,3 +207,18 @@ def get(address: tuple[str, int], target: str = "/", **fields: str) -> Response:
     """Request a page over a new connection."""
     with Wire(address) as wire:
         return wire.get(target, **fields)
+
+
+def connect(address: tuple[str, int], **options: object) -> Wire:
+    """Return a connection with TLS; the options are those of TlsSocket."""
+    wire = Wire(tuple(address))  # type: ignore[arg-type]
+    wire.socket = TlsSocket(wire.socket, **options)  # type: ignore[arg-type]
+    return wire
+
+
+def name_of(address: tuple[str, int], name: str = "localhost") -> str:
+    """Return the name in the certificate that a client of this name gets."""
+    with connect(address, name=name) as wire:
+        der = wire.socket.tls.getpeercert(binary_form=True)
+    names = [one for one in (b"first", b"second", b"localhost") if one in der]
+    return names[0].decode()
