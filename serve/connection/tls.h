@@ -17,7 +17,7 @@
 
 #include "serve/connection/connection.h"
 
-/* Whether it is in its handshake. Each step of that takes a fraction of a millisecond: an event loop
+/* Whether one with TLS is in its handshake. Each step of that takes a fraction of a millisecond: an event loop
  * or a worker takes SERVE_HANDSHAKES_MAX of them before the connections that wait meanwhile. */
 #define SERVE_HANDSHAKES_MAX 4u
 bool serve_tls_makes_handshake(const struct serve_connection *connection);
