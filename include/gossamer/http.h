@@ -123,6 +123,8 @@ struct gs_http_options {
     void *log_data;
     gs_http_refused_fn *refused; /* NULL: not called */
     void *refused_data;
+    const char *fields;     /* lines for each response, at most 256 bytes, or NULL; borrowed */
+    uint16_t redirect_port; /* of gs_http_conn_redirect */
     const struct gs_http_generator *generators; /* borrowed; they take precedence over files */
     unsigned generator_count;
 };
@@ -223,6 +225,10 @@ struct gs_http_conn {
 /* Initialise the connection, which wants to read at first. */
 GS_API void gs_http_conn_init(struct gs_http_conn *conn, struct gs_http_service *service,
                               uint64_t now_ns);
+
+/* Redirect all requests of the connection (308) to https, at the port of the service's options;
+ * responses have no `fields`. Called at once after gs_http_conn_init. */
+GS_API void gs_http_conn_redirect(struct gs_http_conn *conn);
 
 /* Release the connection's memory; responses that were not sent completely are logged with the
  * bytes that were. A load that was taken must have been returned with gs_http_conn_loaded. */

@@ -9,6 +9,7 @@
 
 struct serve_accepted {
     int fd; /* non-blocking */
+    bool is_tls;
     bool has_address;
     struct sockaddr_storage address; /* the peer's, if it is logged */
 };

@@ -13,7 +13,8 @@
  * at once, because there is no memory or no stack for it. */
 static int take(struct serve_accept_thread *acceptor)
 {
-    struct serve_accepted accepted = {.has_address = acceptor->wants_address};
+    struct serve_accepted accepted = {.is_tls = acceptor->is_tls,
+                                      .has_address = acceptor->wants_address};
     struct sockaddr *address = accepted.has_address ? (struct sockaddr *)&accepted.address : NULL;
     socklen_t length = sizeof accepted.address;
     accepted.fd = gs_accept(acceptor->listener, address, address ? &length : NULL, SOCK_CLOEXEC, 0);

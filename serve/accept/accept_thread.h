@@ -19,7 +19,7 @@ typedef int serve_accept_thread_fn(void *data, const struct serve_accepted *acce
 /* In the caller's storage. */
 struct serve_accept_thread {
     int listener; /* non-blocking, the caller's */
-    bool wants_address;
+    bool wants_address, is_tls;
     enum serve_priority priority;
     struct gs_semaphore *slots; /* while none is free, connections stay in the accept queue */
     serve_accept_thread_fn *accepted;

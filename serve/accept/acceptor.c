@@ -1,7 +1,6 @@
 /* Accepting by readiness. */
 #include "serve/accept/acceptor.h"
 
-#include "serve/accept/accept.h"
 #include "serve/connection/descriptors.h"
 
 #include <errno.h>
@@ -117,11 +116,12 @@ static bool handle_accept_error(struct serve_acceptor *acceptor, int err)
 
 unsigned serve_acceptor_take(struct serve_acceptor *acceptor, unsigned max)
 {
-    struct sockaddr_storage storage;
-    struct sockaddr *address = acceptor->wants_address ? (struct sockaddr *)&storage : NULL;
+    struct serve_accepted accepted = {.is_tls = acceptor->is_tls,
+                                      .has_address = acceptor->wants_address};
+    struct sockaddr *address = accepted.has_address ? (struct sockaddr *)&accepted.address : NULL;
     unsigned taken = 0, known = 1;
     for (unsigned tries = 0; tries < max; tries++) {
-        socklen_t length = sizeof storage;
+        socklen_t length = sizeof accepted.address;
         if (!known)
             known = gs_sys_accept_queue(acceptor->io.fd);
         if (!known-- || !acquire_slot(acceptor))
@@ -132,7 +132,8 @@ unsigned serve_acceptor_take(struct serve_acceptor *acceptor, unsigned max)
             if (fd >= acceptor->extra_below)
                 acceptor->extra_below = 0;
             serve_descriptors_accepted();
-            acceptor->accepted(acceptor->data, fd, address);
+            accepted.fd = fd;
+            acceptor->accepted(acceptor->data, &accepted);
             taken++;
         } else if (!handle_accept_error(acceptor, fd)) {
             break;

@@ -10,13 +10,12 @@
 #ifndef GS_SERVE_ACCEPTOR_H
 #define GS_SERVE_ACCEPTOR_H
 
+#include "serve/accept/accept.h"
 #include "serve/accept/slots.h"
 
-#include <sys/socket.h>
-
-/* A new connection: fd, non-blocking, is the callee's, and so is a slot, to be released when it
- * ends. address: the peer's if it was asked for, or NULL. */
-typedef void serve_accepted_fn(void *data, int fd, const struct sockaddr *address);
+/* A new connection: its descriptor is the callee's, and so is a slot, to be released when it
+ * ends. */
+typedef void serve_accepted_fn(void *data, const struct serve_accepted *accepted);
 
 /* In the caller's storage; the members are private. */
 struct serve_acceptor {
@@ -30,6 +29,7 @@ struct serve_acceptor {
     void *data;
     uint64_t warned_ns; /* when exhaustion was last reported */
     bool wants_address;
+    bool is_tls; /* of its connections; may be set before the start */
     bool is_canceled, is_stopped;
     bool waits_for_slot; /* and tries again after the pause */
     int extra_below;     /* while descriptors are less than this, no free slot is needed */

@@ -1,7 +1,6 @@
 /* Accepting by completions: one request to the kernel (multishot), which then accepts by itself. */
 #include "serve/accept/acceptor.h"
 
-#include "serve/accept/accept.h"
 #include "serve/connection/descriptors.h"
 
 #include <errno.h>
@@ -14,9 +13,10 @@
 /* A slot was free when the kernel was asked, or nearly so. */
 static void take_accepted(struct serve_acceptor *acceptor, int fd)
 {
-    struct sockaddr_storage storage;
-    struct sockaddr *address = acceptor->wants_address ? (struct sockaddr *)&storage : NULL;
-    socklen_t length = sizeof storage;
+    struct serve_accepted accepted = {
+        .fd = fd, .is_tls = acceptor->is_tls, .has_address = acceptor->wants_address};
+    struct sockaddr *address = accepted.has_address ? (struct sockaddr *)&accepted.address : NULL;
+    socklen_t length = sizeof accepted.address;
     /* A peer without a name has closed its connection. */
     if (acceptor->is_stopped || (address && gs_sys_getpeername(fd, address, &length))) {
         gs_sys_close(fd);
@@ -24,7 +24,7 @@ static void take_accepted(struct serve_acceptor *acceptor, int fd)
     }
     serve_slots_acquire_extra(acceptor->slots);
     serve_descriptors_accepted();
-    acceptor->accepted(acceptor->data, fd, address);
+    acceptor->accepted(acceptor->data, &accepted);
 }
 
 static void on_multishot(struct gs_op *multishot, int64_t result)

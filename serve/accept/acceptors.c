@@ -1,6 +1,5 @@
 #include "serve/accept/acceptors.h"
 
-#include "serve/accept/accept.h"
 #include "serve/operations/server.h"
 
 #include <errno.h>
@@ -18,6 +17,7 @@ int serve_acceptors_init(struct serve_acceptors *acceptors, struct serve_server 
         serve_acceptor_init(&acceptors->items[i], options->loop, options->slots, options->accepted,
                             options->data);
         acceptors->items[i].by_completions = options->by_completions;
+        acceptors->items[i].is_tls = server->addresses[i].is_tls;
         if (server->options->evicts)
             acceptors->items[i].make_room = options->make_room;
     }

@@ -3,7 +3,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netdb.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,6 +10,8 @@
 
 #define HOST_MAX 256
 #define UNIX_PREFIX "unix:"
+#define TLS_PREFIX "https://"
+#define PLAIN_PREFIX "http://"
 
 static bool is_number(const char *word)
 {
@@ -76,6 +77,11 @@ int serve_address_parse(const char *word, struct serve_address *ret_address,
                         const char **ret_problem)
 {
     ret_address->file_fd = -1;
+    ret_address->is_tls = !strncmp(word, TLS_PREFIX, strlen(TLS_PREFIX));
+    if (ret_address->is_tls)
+        word += strlen(TLS_PREFIX);
+    else if (!strncmp(word, PLAIN_PREFIX, strlen(PLAIN_PREFIX)))
+        word += strlen(PLAIN_PREFIX);
     if (!strncmp(word, UNIX_PREFIX, strlen(UNIX_PREFIX)))
         return parse_unix(word + strlen(UNIX_PREFIX), ret_address, ret_problem);
     char host[HOST_MAX];
@@ -101,6 +107,15 @@ int serve_address_parse(const char *word, struct serve_address *ret_address,
     ret_address->length = found->ai_addrlen;
     freeaddrinfo(found);
     return 0;
+}
+
+uint16_t serve_address_port(const struct serve_address *address)
+{
+    const struct sockaddr_storage *storage = &address->storage;
+    if (storage->ss_family == AF_UNIX)
+        return 0;
+    return ntohs(storage->ss_family == AF_INET6 ? ((const struct sockaddr_in6 *)storage)->sin6_port
+                                                : ((const struct sockaddr_in *)storage)->sin_port);
 }
 
 void serve_address_host(const struct sockaddr *address, char out[SERVE_ADDRESS_TEXT])

@@ -1,15 +1,18 @@
-/* Socket addresses as words: "127.0.0.1:8080", "[::1]:8080", "*:8080", "name:8080", "8080",
- * "unix:/run/gossamer.socket". */
+/* Where to listen, as words: "127.0.0.1:8080", "[::1]:8080", "*:8080", "name:8080", "8080",
+ * "unix:/run/gossamer.socket"; each may have "https://" before it, for TLS, or "http://". */
 #ifndef GS_SERVE_ADDRESS_H
 #define GS_SERVE_ADDRESS_H
 
 #include <gossamer/api.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/socket.h>
 
 struct serve_address {
     struct sockaddr_storage storage;
     socklen_t length;
+    bool is_tls;
     int file_fd; /* the file of a Unix socket (serve/accept/unix_socket.h); -1: it is not bound */
 };
 
@@ -17,6 +20,9 @@ struct serve_address {
  * -EINVAL and what is wrong, as a phrase. */
 GS_MUST_CHECK int serve_address_parse(const char *word, struct serve_address *ret_address,
                                       const char **ret_problem);
+
+/* Returns its port; 0: it has none. */
+uint16_t serve_address_port(const struct serve_address *address);
 
 /* The longest is "unix:" and the path of a socket. */
 #define SERVE_ADDRESS_TEXT 128

@@ -216,6 +216,7 @@ static int accept_any(struct serve_listener_set *set, struct serve_accepted *acc
     int fd = -EAGAIN;
     for (unsigned i = 0; fd == -EAGAIN && i < server->address_count; i++) {
         socklen_t length = sizeof accepted->address;
+        accepted->is_tls = server->addresses[i].is_tls;
         fd = gs_sys_accept(listener_at(set, i), accepted->has_address ? address : NULL,
                            accepted->has_address ? &length : NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
     }

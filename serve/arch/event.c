@@ -18,6 +18,7 @@
 #include "serve/accept/accept.h"
 
 #include "serve/arch/arch.h"
+#include "serve/connection/tls.h"
 #include "serve/operations/server.h"
 
 #include <errno.h>
@@ -69,17 +70,16 @@ static void on_deadline(struct gs_timer *timer)
     worker->transport->advance(worker, connection);
 }
 
-static void on_accepted(void *data, int fd, const struct sockaddr *address)
+static void on_accepted(void *data, const struct serve_accepted *accepted)
 {
     struct event_worker *worker = data;
     struct event_connection *connection = malloc(worker->transport->connection_size);
     if (!connection) {
         serve_slots_release(worker->slots);
-        serve_refuse_accepted(fd);
+        serve_refuse_accepted(accepted->fd);
         return;
     }
-    serve_connection_init(&connection->base, fd, &worker->shard, address,
-                          gs_loop_now(worker->loop));
+    serve_connection_init(&connection->base, accepted, &worker->shard, gs_loop_now(worker->loop));
     connection->send_nomem = connection->is_ending = connection->is_queued = false;
     connection->disk = NULL;
     gs_timer_init(&connection->timer, worker->loop, on_deadline);
@@ -90,6 +90,17 @@ static void on_accepted(void *data, int fd, const struct sockaddr *address)
         gs_http_conn_disable_keep_alive(&connection->base.http);
     worker->transport->init(worker, connection);
     worker->first_turn(worker, connection);
+}
+
+bool event_must_postpone(struct event_worker *worker, const struct event_connection *connection)
+{
+    uint64_t now_ns = gs_loop_now(worker->loop);
+    if (!serve_tls_makes_handshake(&connection->base))
+        return false;
+    if (worker->handshakes_ns != now_ns)
+        worker->handshakes = 0;
+    worker->handshakes_ns = now_ns;
+    return worker->handshakes++ >= SERVE_HANDSHAKES_MAX;
 }
 
 static void make_room(void *data)

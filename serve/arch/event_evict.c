@@ -28,7 +28,7 @@ static struct event_connection *choose(struct event_worker *worker)
 static bool take_and_end(struct event_worker *worker, struct event_connection *connection)
 {
     uint64_t now_ns = gs_loop_now(worker->loop);
-    if (gs_http_conn_wants(&connection->base.http) & GS_HTTP_READ)
+    if (serve_connection_wants(&connection->base) & GS_HTTP_READ)
         worker->transport->take(worker, connection, now_ns);
     bool is_waiting = serve_connection_waits(&connection->base) != SERVE_BUSY;
     if (is_waiting && gs_http_conn_is_idle(&connection->base.http))

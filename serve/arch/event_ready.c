@@ -28,7 +28,7 @@ static bool step(struct event_worker *worker, struct ready_connection *ready, ui
 {
     struct event_connection *connection = &ready->connection;
     struct serve_connection *base = &connection->base;
-    unsigned wants = gs_http_conn_wants(&base->http);
+    unsigned wants = serve_connection_wants(base);
     if (connection->disk)
         return false;
     if (wants & GS_HTTP_WRITE && ready->writable) {
@@ -54,7 +54,7 @@ static int watch(struct event_worker *worker, struct ready_connection *ready, bo
 {
     const struct event_connection *connection = &ready->connection;
     if (worker->is_level_triggered) {
-        unsigned wants = connection->disk ? 0 : gs_http_conn_wants(&connection->base.http);
+        unsigned wants = connection->disk ? 0 : serve_connection_wants(&connection->base);
         gs_io_set_events(&ready->io,
                          (wants & GS_HTTP_READ ? GS_READ : 0) |
                              (wants & GS_HTTP_WRITE && !connection->send_nomem ? GS_WRITE : 0));
@@ -71,6 +71,8 @@ static void advance(struct event_worker *worker, struct event_connection *connec
     unsigned steps = 0;
     if (connection->is_ending)
         return;
+    if (ready->readable && event_must_postpone(worker, connection))
+        steps = EVENT_STEPS_MAX;
     while (steps < EVENT_STEPS_MAX && step(worker, ready, gs_loop_now(worker->loop)))
         steps++;
     if (event_is_over(connection) || event_watch_deadline(worker, connection) ||

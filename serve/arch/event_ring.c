@@ -65,7 +65,8 @@ static void take_bytes(struct ring_connection *ring, const char *bytes, size_t n
     struct event_worker *worker = worker_of(ring);
     struct serve_connection *base = &ring->connection.base;
     worker->received++;
-    if (!ring->kept_n && gs_http_conn_wants(&base->http) & GS_HTTP_READ) {
+    if (!ring->kept_n && serve_connection_wants(base) & GS_HTTP_READ &&
+        !event_must_postpone(worker, &ring->connection)) {
         serve_connection_received(base, bytes, (ssize_t)n, gs_loop_now(worker->loop));
         return;
     }
@@ -171,7 +172,7 @@ static int send_memory(struct ring_connection *ring)
 static bool send_some(struct ring_connection *ring)
 {
     struct event_connection *connection = &ring->connection;
-    if (serve_connection_sends_file(&connection->base))
+    if (connection->base.tls || serve_connection_sends_file(&connection->base))
         return event_send(worker_of(ring), connection);
     if (send_memory(ring))
         gs_http_conn_abort(&connection->base.http);
@@ -221,7 +222,7 @@ static void sent(struct event_connection *connection, ssize_t n)
 static bool step(struct event_worker *worker, struct event_connection *connection, uint64_t now_ns)
 {
     struct ring_connection *ring = ring_of(connection);
-    unsigned wants = gs_http_conn_wants(&connection->base.http);
+    unsigned wants = serve_connection_wants(&connection->base);
     bool may_send = !ring->sending && !ring->is_blocked && !connection->send_nomem;
     if (connection->disk)
         return false;
@@ -243,7 +244,7 @@ static bool step(struct event_worker *worker, struct event_connection *connectio
 static int watch(struct event_worker *worker, struct event_connection *connection, bool again)
 {
     struct ring_connection *ring = ring_of(connection);
-    bool is_wanted = gs_http_conn_wants(&connection->base.http) & GS_HTTP_READ;
+    bool is_wanted = serve_connection_wants(&connection->base) & GS_HTTP_READ;
     int err = 0;
     if (is_wanted && !gs_op_is_active(&ring->receive))
         err = gs_op_recv_multishot(&ring->receive, connection->base.fd);
@@ -259,6 +260,8 @@ static void advance(struct event_worker *worker, struct event_connection *connec
     unsigned steps = 0;
     if (connection->is_ending)
         return;
+    if (ring_of(connection)->kept_n && event_must_postpone(worker, connection))
+        steps = EVENT_STEPS_MAX;
     while (steps < EVENT_STEPS_MAX && step(worker, connection, gs_loop_now(worker->loop)))
         steps++;
     if (event_is_over(connection) || event_watch_deadline(worker, connection) ||

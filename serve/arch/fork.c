@@ -94,6 +94,7 @@ static int accept_all(void *data, unsigned index)
             gs_sys_read(set->extra_fd, &ended, sizeof ended);
         serve_reopen_log(admission->server);
         reap(set);
+        serve_certificates_follow(&admission->server->certificates);
         if (!err)
             serve_in_child(set, &accepted);
     }

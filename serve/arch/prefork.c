@@ -29,6 +29,7 @@ static int serve(void *data, unsigned index)
     if (serve_shard_init_own(&shard, admission->server, index))
         return 1;
     while (serve_listener_set_accept(&admission->sets[0], &shard, &accepted) != -ECANCELED) {
+        serve_certificates_follow(&admission->server->certificates);
         serve_kernel_run(admission, &shard, &accepted);
         serve_admission_release(admission);
     }

@@ -22,10 +22,7 @@
 #include "serve/connection/loops.h"
 #include "serve/operations/server.h"
 
-#include <gossamer/sys.h>
-#include <netinet/in.h>
 #include <stdlib.h>
-#include <string.h>
 
 void quad_send(struct quad_group *group, int from, int to, struct quad_event *event)
 {
@@ -55,7 +52,7 @@ static void advance(struct quad_connection *connection)
     struct quad_group *group = connection->group;
     while (serve_load_or_shut_down(group->threads[QUAD_APPLICATION].loop, base))
         ;
-    unsigned wants = gs_http_conn_wants(&base->http);
+    unsigned wants = serve_connection_wants(base);
     if (wants & GS_HTTP_CLOSE ||
         serve_watch_deadline(&connection->timer, base, connection->send_nomem, now_of(group))) {
         start_closing(connection);
@@ -84,36 +81,29 @@ static void on_deadline(struct gs_timer *timer)
 
 /* ---- Events that come to the application ---- */
 
-void quad_accepted(void *data, int fd, const struct sockaddr *address)
+void quad_accepted(void *data, const struct serve_accepted *accepted)
 {
     struct quad_group *group = data;
     struct quad_connection *connection = calloc(1, sizeof *connection);
     if (!connection) {
         serve_slots_release(group->slots);
-        serve_refuse_accepted(fd);
+        serve_refuse_accepted(accepted->fd);
         return;
     }
     connection->group = group;
-    connection->base.fd = fd;
+    connection->accepted = *accepted;
     connection->writing.is_ready = true;
     connection->read = (struct quad_event){.kind = QUAD_READ, .connection = connection};
     connection->write = (struct quad_event){.kind = QUAD_WRITE, .connection = connection};
     connection->close = (struct quad_event){.kind = QUAD_OPEN, .connection = connection};
-    connection->has_address = address;
-    if (address)
-        memcpy(&connection->address, address,
-               address->sa_family == AF_INET6 ? sizeof(struct sockaddr_in6)
-                                              : sizeof(struct sockaddr_in));
     quad_send(group, QUAD_ACCEPTING, QUAD_APPLICATION, &connection->close);
 }
 
 static void on_open(struct quad_connection *connection)
 {
     struct quad_group *group = connection->group;
-    const struct sockaddr *address = (const struct sockaddr *)&connection->address;
     connection->close.kind = QUAD_CLOSE;
-    serve_connection_init(&connection->base, connection->base.fd, &group->shard,
-                          connection->has_address ? address : NULL, now_of(group));
+    serve_connection_init(&connection->base, &connection->accepted, &group->shard, now_of(group));
     gs_timer_init(&connection->timer, group->threads[QUAD_APPLICATION].loop, on_deadline);
     gs_list_append(&group->connections, &connection->link);
     group->connection_count++;
@@ -123,7 +113,7 @@ static void on_open(struct quad_connection *connection)
 /* Whether a part of a request came before the server began to drain. */
 static bool is_half_received(const struct serve_connection *base)
 {
-    return gs_http_conn_wants(&base->http) == GS_HTTP_READ && !gs_http_conn_is_idle(&base->http);
+    return serve_connection_wants(base) == GS_HTTP_READ && !gs_http_conn_is_idle(&base->http);
 }
 
 static void on_read(struct quad_connection *connection)

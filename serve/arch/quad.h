@@ -40,8 +40,7 @@ struct quad_connection {
     struct gs_timer timer;
     struct gs_list link;
     bool is_reading, is_writing, is_closing, send_nomem;
-    bool has_address;
-    struct sockaddr_storage address;
+    struct serve_accepted accepted;
 
     struct quad_event read, write, close;
     char *bytes; /* with `read` when it returns: n of them, or n is 0 (the end) or -errno */
@@ -98,7 +97,7 @@ void quad_handle_writing(struct gs_batch *batch, void *data);
 void quad_handle_application(struct gs_batch *batch, void *data);
 
 /* A serve_accepted_fn, in the accepting thread. */
-void quad_accepted(void *data, int fd, const struct sockaddr *address);
+void quad_accepted(void *data, const struct serve_accepted *accepted);
 
 /* A serve_evict_fn in the application's thread, whose data is the group. */
 bool quad_evict(void *data);

@@ -86,7 +86,7 @@ void stage_advance(struct staged *staged, struct gs_outbox *outbox, uint64_t now
 {
     struct stage_worker *worker = staged->worker;
     for (;;) {
-        unsigned wants = gs_http_conn_wants(&staged->base.http);
+        unsigned wants = serve_connection_wants(&staged->base);
         unsigned flags = atomic_load_explicit(&staged->flags, memory_order_relaxed);
         if (wants & GS_HTTP_CLOSE || flags & STAGED_ATTENTION) {
             send_to(outbox, worker->sockets, staged);
@@ -286,7 +286,7 @@ static int watch_deadline(struct staged *staged, uint64_t now_ns)
 /* Have the loop report what the connection will wait for. */
 static int watch(struct staged *staged, uint64_t now_ns)
 {
-    unsigned wants = gs_http_conn_wants(&staged->base.http);
+    unsigned wants = serve_connection_wants(&staged->base);
     if (staged->worker->is_level_triggered)
         gs_io_set_events(&staged->io,
                          (wants & GS_HTTP_READ ? GS_READ : 0) |
@@ -299,7 +299,7 @@ static int watch(struct staged *staged, uint64_t now_ns)
 /* The server drains: what has come by now is still answered. Returns true if something has. */
 static bool drain(struct staged *staged, uint64_t now_ns)
 {
-    if (!staged->is_taken && gs_http_conn_wants(&staged->base.http) & GS_HTTP_READ) {
+    if (!staged->is_taken && serve_connection_wants(&staged->base) & GS_HTTP_READ) {
         staged->is_taken = true;
         if (receive(staged)) {
             atomic_fetch_or(&staged->flags, STAGED_ATTENTION);
@@ -327,7 +327,7 @@ static void attend(struct staged *staged)
     if (worker->is_draining && !staged->is_drained && !(gs_http_conn_wants(http) & GS_HTTP_CLOSE) &&
         drain(staged, now_ns))
         return;
-    unsigned wants = gs_http_conn_wants(http), flags = atomic_load(&staged->flags);
+    unsigned wants = serve_connection_wants(&staged->base), flags = atomic_load(&staged->flags);
     bool may_send = wants & GS_HTTP_WRITE && flags & STAGED_WRITABLE && !staged->send_nomem;
     if (wants & GS_HTTP_READ && flags & STAGED_READABLE && !may_send && receive(staged))
         return;
@@ -379,21 +379,22 @@ static void on_deadline(struct gs_timer *timer)
     attend(staged);
 }
 
-void stage_accepted(void *data, int fd, const struct sockaddr *address)
+void stage_accepted(void *data, const struct serve_accepted *accepted)
 {
     struct stage_worker *worker = data;
     struct staged *staged = calloc(1, sizeof *staged);
     if (!staged) {
         serve_slots_release(&worker->graph->slots);
-        serve_refuse_accepted(fd);
+        serve_refuse_accepted(accepted->fd);
         return;
     }
-    serve_connection_init(&staged->base, fd, &worker->shard, address, gs_loop_now(worker->loop));
+    serve_connection_init(&staged->base, accepted, &worker->shard, gs_loop_now(worker->loop));
     staged->worker = worker;
     staged->watched_ns = GS_NEVER;
     atomic_init(&staged->flags, STAGED_BUSY | STAGED_READABLE | STAGED_WRITABLE);
     gs_io_init(&staged->io, worker->loop, on_events);
-    gs_io_set(&staged->io, fd, GS_READ | GS_WRITE | (worker->is_level_triggered ? 0 : GS_EDGE));
+    gs_io_set(&staged->io, accepted->fd,
+              GS_READ | GS_WRITE | (worker->is_level_triggered ? 0 : GS_EDGE));
     gs_timer_init(&staged->timer, worker->loop, on_deadline);
     gs_list_append(&worker->connections, &staged->link);
     worker->connection_count++;

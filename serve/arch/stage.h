@@ -103,7 +103,7 @@ void stage_handle_send(struct gs_batch *batch, void *data);
 void stage_handle_sockets(struct gs_batch *batch, void *data);
 
 /* A serve_accepted_fn, in the sockets' loop. */
-void stage_accepted(void *data, int fd, const struct sockaddr *address);
+void stage_accepted(void *data, const struct serve_accepted *accepted);
 
 /* A serve_evict_fn, whose data is the worker. */
 bool stage_evict(void *data);

@@ -94,6 +94,12 @@ __attribute__((noinline)) static void connection_init(struct user_connection *co
     pthread_mutex_unlock(&shard->connections_lock);
 }
 
+static void *close_connection(void *data)
+{
+    serve_connection_done(data);
+    return NULL;
+}
+
 /* Not inline: its registers would be saved on that stack, too. */
 __attribute__((noinline)) static void connection_done(struct user_connection *connection)
 {
@@ -103,7 +109,7 @@ __attribute__((noinline)) static void connection_done(struct user_connection *co
     shard->connection_count--;
     pthread_mutex_unlock(&shard->connections_lock);
     gs_forget(connection->blocking.base.fd);
-    serve_connection_done(&connection->blocking.base);
+    gs_thread_call_on_worker_stack(close_connection, &connection->blocking.base);
     gs_semaphore_post(&shard->user->slots);
 }
 
@@ -193,6 +199,7 @@ static int start_threads(struct user_server *user)
         *acceptor = (struct serve_accept_thread){
             .listener = server->listeners[i],
             .wants_address = server->log_fd >= 0,
+            .is_tls = server->addresses[i % server->address_count].is_tls,
             .priority = server->options->priority,
             .slots = &user->slots,
             .accepted = on_accepted,

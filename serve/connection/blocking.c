@@ -12,6 +12,8 @@
 #define OWN_FRAME __attribute__((noinline))
 #define LOOPS_FRAME inline __attribute__((always_inline))
 
+static void call(struct serve_blocking *blocking, void *(*fn)(void *data), void *data);
+static void *shut_down(void *data);
 static void drain(struct serve_blocking *blocking);
 static void load(struct serve_blocking *blocking);
 static bool pause_for_memory(struct serve_blocking *blocking);
@@ -62,11 +64,11 @@ static LOOPS_FRAME bool step(struct serve_blocking *blocking)
         serve_blocking_wait_failed(blocking, -ETIMEDOUT);
         return true;
     }
-    unsigned wants = gs_http_conn_wants(&blocking->base.http);
+    unsigned wants = serve_connection_wants(&blocking->base);
     if (wants & GS_HTTP_LOAD)
         load(blocking);
     else if (wants & GS_HTTP_SHUTDOWN)
-        serve_connection_shut_down(&blocking->base, blocking->calls->now());
+        call(blocking, shut_down, blocking);
     else if (wants & GS_HTTP_WRITE && blocking->send_nomem)
         return pause_for_memory(blocking);
     else if (wants & GS_HTTP_WRITE)
@@ -90,7 +92,7 @@ static OWN_FRAME void drain(struct serve_blocking *blocking)
     if (blocking->calls->ignore_cancel)
         blocking->calls->ignore_cancel();
     gs_http_conn_disable_keep_alive(&blocking->base.http);
-    if (gs_http_conn_wants(&blocking->base.http) & GS_HTTP_READ)
+    if (serve_connection_wants(&blocking->base) & GS_HTTP_READ)
         receive(blocking, false);
     serve_connection_drain(&blocking->base, blocking->calls->now());
 }
@@ -102,7 +104,37 @@ static OWN_FRAME void load(struct serve_blocking *blocking)
     serve_connection_loaded(&blocking->base, load, blocking->calls->now());
 }
 
+/* With TLS, sending needs more stack than a waiting thread should have. */
+static OWN_FRAME void call(struct serve_blocking *blocking, void *(*fn)(void *data), void *data)
+{
+    if (blocking->base.tls && blocking->calls->call)
+        blocking->calls->call(fn, data);
+    else
+        fn(data);
+}
+
+static void *shut_down(void *data)
+{
+    struct serve_blocking *blocking = data;
+    serve_connection_shut_down(&blocking->base, blocking->calls->now());
+    return NULL;
+}
+
 /* ---- Sending ---- */
+
+struct sending {
+    struct serve_blocking *blocking;
+    const struct serve_output *output;
+    ssize_t n;
+};
+
+static void *note_sent(void *data)
+{
+    const struct sending *sending = data;
+    struct serve_blocking *blocking = sending->blocking;
+    serve_connection_sent(&blocking->base, sending->output, sending->n, blocking->calls->now());
+    return NULL;
+}
 
 /* Send, by the deadline, and note the result. With the deadline 0, -EAGAIN: there is no room.
  * -ETIMEDOUT and -ECANCELED are not noted: the wait has failed. */
@@ -115,7 +147,7 @@ static ssize_t send_by(struct serve_blocking *blocking, struct serve_output *out
     if (n == -ETIMEDOUT || n == -ECANCELED)
         return n;
     blocking->send_nomem = serve_is_nomem(n);
-    serve_connection_sent(&blocking->base, output, n, blocking->calls->now());
+    call(blocking, note_sent, &(struct sending){blocking, output, n});
     return n;
 }
 
@@ -194,7 +226,7 @@ ssize_t serve_blocking_answer(void *data, const void *bytes, size_t n)
     uint64_t now_ns = blocking->calls->now();
     serve_connection_received(base, bytes, (ssize_t)n, now_ns);
     blocking->has_received |= n > 0;
-    if (gs_http_conn_wants(&base->http) & GS_HTTP_WRITE && !serve_connection_sends_file(base))
+    if (serve_connection_wants(base) & GS_HTTP_WRITE && !serve_connection_sends_file(base))
         send_at_once(blocking, now_ns);
     return 0;
 }
@@ -255,9 +287,7 @@ OWN_FRAME void serve_blocking_wait_failed(struct serve_blocking *blocking, ssize
 void serve_blocking_init(struct serve_blocking *blocking, const struct serve_blocking_calls *calls,
                          struct serve_shard *shard, const struct serve_accepted *accepted)
 {
-    const struct sockaddr *address = (const struct sockaddr *)&accepted->address;
-    serve_connection_init(&blocking->base, accepted->fd, shard,
-                          accepted->has_address ? address : NULL, calls->now());
+    serve_connection_init(&blocking->base, accepted, shard, calls->now());
     blocking->calls = calls;
     atomic_init(&blocking->own_waits, SERVE_BUSY);
     blocking->is_readable = true;

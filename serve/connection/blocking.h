@@ -49,6 +49,9 @@ struct serve_blocking_calls {
     /* Let others run; NULL: the kernel does. */
     void (*yield)(void);
 
+    /* Call a function that needs a large stack; NULL: the caller's is. */
+    void *(*call)(void *(*fn)(void *data), void *data);
+
     bool is_kernel; /* they are those of kernel threads: the connection is a struct serve_kernel */
 };
 
@@ -85,7 +88,7 @@ struct serve_kernel {
 #endif
 #if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
     defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SERVE_USER_STACK_SIZE 65536
+#define SERVE_USER_STACK_SIZE 131072
 #else
 #define SERVE_USER_STACK_SIZE 16384
 #endif

@@ -13,7 +13,7 @@ void serve_kernel_check_idle(struct serve_kernel *kernel, uint64_t now_ns)
 
 unsigned serve_blocking_events(const struct serve_blocking *blocking)
 {
-    unsigned wants = gs_http_conn_wants(&blocking->base.http);
+    unsigned wants = serve_connection_wants(&blocking->base);
     return (wants & GS_HTTP_READ ? POLLIN : 0) |
            (wants & GS_HTTP_WRITE && !blocking->send_nomem ? POLLOUT : 0);
 }

@@ -4,6 +4,7 @@
 #include "http/page.h"
 #include "serve/connection/file_op.h"
 #include "serve/connection/file_send.h"
+#include "serve/connection/tls.h"
 
 #include <gossamer/io.h>
 #include <gossamer/page_cache.h>
@@ -11,10 +12,58 @@
 #include <linux/openat2.h>
 #include <stdlib.h>
 
+/* Returns whether the worker may make a step of a handshake before it looks for events. Not inline:
+ * the thread may be on another worker than at its last call. */
+__attribute__((noinline)) static bool may_make_handshake(void)
+{
+    static _Thread_local uint64_t counted_ns;
+    static _Thread_local unsigned count;
+    uint64_t now_ns = gs_threads_now();
+    if (counted_ns != now_ns)
+        count = 0;
+    counted_ns = now_ns;
+    return count++ < SERVE_HANDSHAKES_MAX;
+}
+
 static ssize_t user_receive(struct serve_blocking *blocking, uint64_t deadline_ns)
 {
+    while (serve_tls_makes_handshake(&blocking->base) && !may_make_handshake())
+        gs_thread_yield();
     return gs_recv_with(blocking->base.fd, serve_blocking_answer, blocking, deadline_ns);
 }
+
+/* ---- Sending with TLS: on the worker's stack ---- */
+
+struct sending {
+    struct serve_output *output;
+    const char *bytes; /* of the file that is the output; NULL: it is not read */
+    size_t n;
+    int fd;
+    ssize_t sent;
+};
+
+static void *send_here(void *data)
+{
+    struct sending *sending = data;
+    sending->sent = sending->bytes ? serve_file_send_read(sending->output, sending->fd,
+                                                          sending->bytes, sending->n)
+                                   : serve_output_send(sending->output, sending->fd);
+    return NULL;
+}
+
+static ssize_t send_encrypted(struct sending sending, uint64_t deadline_ns)
+{
+    for (;;) {
+        gs_thread_call_on_worker_stack(send_here, &sending);
+        if (sending.sent != -EAGAIN || !deadline_ns)
+            return sending.sent;
+        int err = gs_wait_writable(sending.fd, deadline_ns);
+        if (err)
+            return err;
+    }
+}
+
+/* ---- Sending ---- */
 
 /* As in file_send.c, but what is not in memory is read by the pool. */
 static ssize_t copy_file(struct serve_blocking *blocking, struct serve_output *output,
@@ -28,9 +77,10 @@ static ssize_t copy_file(struct serve_blocking *blocking, struct serve_output *o
     int err = n > 0 ? serve_file_check(output) : 0;
     if (err < 0)
         n = err;
+    struct sending encrypted = {output, bytes, (size_t)n, .fd = blocking->base.fd};
     if (n > 0)
-        n = gs_send(blocking->base.fd, bytes, (size_t)n, 0, deadline_ns);
-    output->offset += n > 0 ? n : 0;
+        n = output->tls ? send_encrypted(encrypted, deadline_ns)
+                        : gs_send(blocking->base.fd, bytes, (size_t)n, 0, deadline_ns);
     free(bytes);
     return n;
 }
@@ -39,7 +89,7 @@ static ssize_t send_from_disk(struct serve_blocking *blocking, struct serve_outp
                               uint64_t deadline_ns)
 {
     int err = serve_file_check(output);
-    if (err)
+    if (err || output->tls)
         return err < 0 ? err : copy_file(blocking, output, deadline_ns);
     ssize_t n = gs_sendfile(blocking->base.fd, output->fd, &output->offset, output->n, deadline_ns);
     return serve_note_sendfile(n) ? copy_file(blocking, output, deadline_ns) : n;
@@ -61,8 +111,10 @@ static ssize_t user_send_file(struct serve_blocking *blocking, struct serve_outp
     int err = deadline_ns ? gs_wait_writable(blocking->base.fd, deadline_ns) : 0;
     if (err)
         return err;
-    return is_in_memory(output) ? serve_output_send(output, blocking->base.fd)
-                                : send_from_disk(blocking, output, deadline_ns);
+    if (!is_in_memory(output))
+        return send_from_disk(blocking, output, deadline_ns);
+    return output->tls ? send_encrypted((struct sending){output, .fd = blocking->base.fd}, 0)
+                       : serve_output_send(output, blocking->base.fd);
 }
 
 static ssize_t user_send(struct serve_blocking *blocking, struct serve_output *output,
@@ -73,6 +125,8 @@ static ssize_t user_send(struct serve_blocking *blocking, struct serve_output *o
     int fd = blocking->base.fd;
     if (output->is_file)
         return user_send_file(blocking, output, deadline_ns);
+    if (output->tls)
+        return send_encrypted((struct sending){output, .fd = fd}, deadline_ns);
     if (output->count == 1)
         return gs_send(fd, part->iov_base, part->iov_len, output->flags, deadline_ns);
     return gs_sendmsg(fd, &message, output->flags, deadline_ns);
@@ -131,4 +185,5 @@ const struct serve_blocking_calls serve_user_calls = {
     .drain_until = drain_until,
     .ignore_cancel = ignore_cancel,
     .yield = gs_thread_yield,
+    .call = gs_thread_call_on_worker_stack,
 };

@@ -5,6 +5,7 @@
 #include "serve/accept/listener.h"
 #include "serve/connection/descriptors.h"
 #include "serve/connection/file_send.h"
+#include "serve/connection/tls.h"
 #include "serve/log/error_log.h"
 #include "serve/operations/watchdog.h"
 
@@ -56,19 +57,24 @@ static union peer get_peer(const struct serve_connection *connection)
     return peer;
 }
 
-void serve_connection_init(struct serve_connection *connection, int fd, struct serve_shard *shard,
-                           const struct sockaddr *address, uint64_t now_ns)
+void serve_connection_init(struct serve_connection *connection,
+                           const struct serve_accepted *accepted, struct serve_shard *shard,
+                           uint64_t now_ns)
 {
     serve_shard_enter(shard, now_ns);
     gs_http_conn_init(&connection->http, shard->service, now_ns);
+    if (shard->redirects && !accepted->is_tls)
+        gs_http_conn_redirect(&connection->http);
     serve_shard_leave(shard);
     connection->shard = shard;
-    connection->fd = fd;
+    connection->tls = NULL;
+    connection->fd = accepted->fd;
+    connection->is_tls = accepted->is_tls;
     connection->family = AF_UNSPEC;
     connection->pace = NEW;
     connection->is_shut_down = connection->has_answered = false;
-    if (address)
-        set_peer(connection, address);
+    if (accepted->has_address)
+        set_peer(connection, (const struct sockaddr *)&accepted->address);
 }
 
 /* An answer is in progress unless the connection waits for a request, or closes. */
@@ -90,6 +96,8 @@ void serve_connection_cut_off(struct serve_connection *connection)
 void serve_connection_done(struct serve_connection *connection)
 {
     count_cut_off(connection);
+    if (connection->tls)
+        serve_tls_done(connection);
     serve_shard_lock(connection->shard);
     gs_http_conn_done(&connection->http);
     serve_shard_unlock(connection->shard);
@@ -99,8 +107,8 @@ void serve_connection_done(struct serve_connection *connection)
 
 /* ---- Receiving ---- */
 
-void serve_connection_received(struct serve_connection *connection, const char *bytes, ssize_t n,
-                               uint64_t now_ns)
+void serve_connection_pass(struct serve_connection *connection, const char *bytes, ssize_t n,
+                           uint64_t now_ns)
 {
     serve_shard_enter(connection->shard, now_ns);
     if (n > 0)
@@ -110,6 +118,15 @@ void serve_connection_received(struct serve_connection *connection, const char *
     else
         gs_http_conn_abort(&connection->http);
     serve_shard_leave(connection->shard);
+}
+
+void serve_connection_received(struct serve_connection *connection, const char *bytes, ssize_t n,
+                               uint64_t now_ns)
+{
+    if (connection->is_tls)
+        serve_tls_received(connection, bytes, n, now_ns);
+    else
+        serve_connection_pass(connection, bytes, n, now_ns);
 }
 
 ssize_t serve_connection_receive(struct serve_connection *connection, char *buffer, size_t size,
@@ -149,27 +166,31 @@ static void put_file(struct serve_connection *connection, const struct gs_http_p
 bool serve_connection_sends_file(const struct serve_connection *connection)
 {
     struct gs_http_piece piece;
-    return gs_http_conn_output(&connection->http, &piece, 1) && !piece.bytes;
+    return !(connection->tls && serve_tls_has_unsent(connection->tls)) &&
+           gs_http_conn_output(&connection->http, &piece, 1) && !piece.bytes;
 }
 
 void serve_connection_output(struct serve_connection *connection, struct serve_output *ret_output)
 {
     struct gs_http_piece pieces[SERVE_PARTS];
     unsigned count = gs_http_conn_output(&connection->http, pieces, SERVE_PARTS), memory = 0;
+    ret_output->tls = connection->tls;
+    if (connection->tls && serve_tls_lend(connection->tls))
+        count = 0;
     for (; memory < count && pieces[memory].bytes; memory++)
         ret_output->parts[memory] =
             (struct iovec){(void *)pieces[memory].bytes, (size_t)pieces[memory].n};
     ret_output->count = memory;
-    ret_output->is_file = !memory;
+    ret_output->is_file = count && !memory;
     ret_output->flags = memory < count ? MSG_MORE : 0;
-    if (!memory)
+    if (ret_output->is_file)
         put_file(connection, &pieces[0], ret_output);
 }
 
 static void judge_pace(struct serve_connection *connection, const struct serve_output *output,
                        ssize_t n)
 {
-    if (!output->is_file || connection->pace != UNPROVEN)
+    if (connection->pace != UNPROVEN || !(output->is_file || output->tls))
         return;
     if (n == -EAGAIN)
         connection->pace = BLOCKED;
@@ -205,8 +226,8 @@ static void break_off(struct serve_connection *connection, const struct serve_ou
     serve_shard_leave(shard);
 }
 
-void serve_connection_sent(struct serve_connection *connection, const struct serve_output *output,
-                           ssize_t n, uint64_t now_ns)
+static void note_result(struct serve_connection *connection, const struct serve_output *output,
+                        ssize_t n, uint64_t now_ns)
 {
     judge_pace(connection, output, n);
     if (output->is_file && serve_file_has_failed(n))
@@ -215,10 +236,25 @@ void serve_connection_sent(struct serve_connection *connection, const struct ser
         note_sent(connection, n, now_ns);
 }
 
+void serve_connection_sent(struct serve_connection *connection, const struct serve_output *output,
+                           ssize_t n, uint64_t now_ns)
+{
+    if (!connection->tls) {
+        note_result(connection, output, n, now_ns);
+        return;
+    }
+    size_t of_http = serve_tls_sent(connection->tls);
+    if (n <= 0 || of_http)
+        note_result(connection, output, n <= 0 ? n : (ssize_t)of_http, now_ns);
+    serve_tls_resume(connection, now_ns);
+}
+
 static ssize_t send_once(int fd, struct serve_output *output)
 {
-    if (output->is_file)
+    if (output->is_file && !(output->tls && serve_tls_has_unsent(output->tls)))
         return serve_file_send(output, fd);
+    if (output->tls)
+        return serve_tls_send(output->tls, output, fd);
     if (output->count == 1)
         return gs_sys_send(fd, output->parts[0].iov_base, output->parts[0].iov_len, output->flags);
     struct msghdr message = {.msg_iov = output->parts, .msg_iovlen = output->count};
@@ -258,7 +294,8 @@ static ssize_t send_output(struct serve_connection *connection, uint64_t now_ns)
 ssize_t serve_connection_send(struct serve_connection *connection, uint64_t now_ns)
 {
     struct gs_http_piece pieces[2];
-    bool is_one = gs_http_conn_output(&connection->http, pieces, 2) == 1 && pieces[0].bytes;
+    bool is_one = !connection->tls && gs_http_conn_output(&connection->http, pieces, 2) == 1 &&
+                  pieces[0].bytes;
     ssize_t n = is_one ? send_piece(connection, pieces, now_ns) : send_output(connection, now_ns);
     return n > 0 || n == -EAGAIN || serve_is_nomem(n) ? n : 0;
 }
@@ -278,6 +315,8 @@ void serve_connection_loaded(struct serve_connection *connection, struct gs_http
  * only the connection, and of its service they read only the options, which never change. */
 void serve_connection_shut_down(struct serve_connection *connection, uint64_t now_ns)
 {
+    if (connection->tls)
+        serve_tls_close(connection);
     gs_sys_shutdown(connection->fd, SHUT_WR);
     connection->is_shut_down = true;
     gs_http_conn_shut_down(&connection->http, now_ns);

@@ -5,6 +5,7 @@
 #ifndef GS_SERVE_CONNECTION_H
 #define GS_SERVE_CONNECTION_H
 
+#include "serve/accept/accept.h"
 #include "serve/accept/eviction.h"
 #include "serve/connection/shard.h"
 
@@ -12,24 +13,39 @@
 #include <sys/socket.h>
 #include <sys/uio.h>
 
+struct serve_connection;
+struct serve_tls;
+
+/* In tls.h. */
+unsigned serve_tls_wants(const struct serve_connection *connection);
+
 struct serve_connection {
     struct gs_http_conn http;
     struct serve_shard *shard;
+    struct serve_tls *tls; /* NULL: it has none, or nothing has been received */
     int fd;
     uint16_t family;   /* of the peer's address; AF_UNSPEC: there is no log */
     uint8_t pace;      /* how well the peer has shown that it reads files */
     bool is_shut_down; /* our sending side: it lingers until the peer closes */
     bool has_answered; /* at least begun to; before, a descriptor is kept free for it */
+    bool is_tls;
     unsigned char host[16];
 };
 
-/* address: the peer's, or NULL. */
-void serve_connection_init(struct serve_connection *connection, int fd, struct serve_shard *shard,
-                           const struct sockaddr *address, uint64_t now_ns);
+/* Takes accepted->fd. */
+void serve_connection_init(struct serve_connection *connection,
+                           const struct serve_accepted *accepted, struct serve_shard *shard,
+                           uint64_t now_ns);
 
 /* Close the socket and release what the connection holds. If an answer is in progress while the
  * server drains, the connection counts as cut off. */
 void serve_connection_done(struct serve_connection *connection);
+
+/* What it waits for, as gs_http_conn_wants: of HTTP, or of TLS, below it. */
+static inline unsigned serve_connection_wants(const struct serve_connection *connection)
+{
+    return connection->tls ? serve_tls_wants(connection) : gs_http_conn_wants(&connection->http);
+}
 
 /* ---- Receiving ---- */
 
@@ -67,11 +83,13 @@ struct serve_output {
     off_t offset;
     size_t n;
     const struct gs_http_page *page; /* borrowed, as the rest */
+    struct serve_tls *tls;           /* encrypts it; NULL: it is sent as it is */
 };
 bool serve_connection_sends_file(const struct serve_connection *connection);
 void serve_connection_output(struct serve_connection *connection, struct serve_output *ret_output);
 
-/* Send some of it. Any kernel thread. Returns the argument n of serve_connection_sent. */
+/* Send some of it. Any kernel thread; a large stack, if it is encrypted. Returns the argument n of
+ * serve_connection_sent. */
 ssize_t serve_output_send(struct serve_output *output, int fd);
 
 /* Note the result of a send: n bytes were sent; -EAGAIN: the socket has no room; an error for
@@ -110,6 +128,12 @@ uint64_t serve_connection_address(struct serve_connection *connection);
 /* Its peer is to be seen as having closed: what it has sent is still answered. Any kernel thread,
  * while the connection is not closed. */
 void serve_connection_end_input(const struct serve_connection *connection);
+
+/* ---- Between connection.c and tls.c ---- */
+
+/* Pass bytes to HTTP, the end, or an error, as serve_connection_received. */
+void serve_connection_pass(struct serve_connection *connection, const char *bytes, ssize_t n,
+                           uint64_t now_ns);
 
 /* A gs_http_log_fn whose data is a struct serve_log_writer. */
 void serve_connection_log(const struct gs_http_conn *http, const struct gs_http_log_entry *entry,

@@ -44,6 +44,12 @@ bool serve_note_sendfile(ssize_t n)
     return true;
 }
 
+ssize_t serve_file_send_read(const struct serve_output *output, int fd, const char *bytes, size_t n)
+{
+    struct serve_output memory = {.parts = {{(void *)bytes, n}}, .count = 1, .tls = output->tls};
+    return serve_output_send(&memory, fd);
+}
+
 /* What the socket does not take is read again the next time. */
 static ssize_t copy(struct serve_output *output, int fd)
 {
@@ -56,8 +62,7 @@ static ssize_t copy(struct serve_output *output, int fd)
     if (err < 0)
         n = err;
     if (n > 0)
-        n = gs_sys_send(fd, bytes, (size_t)n, 0);
-    output->offset += n > 0 ? n : 0;
+        n = serve_file_send_read(output, fd, bytes, (size_t)n);
     free(bytes);
     return n;
 }
@@ -65,7 +70,7 @@ static ssize_t copy(struct serve_output *output, int fd)
 ssize_t serve_file_send(struct serve_output *output, int fd)
 {
     int checked = serve_file_check(output);
-    if (checked)
+    if (checked || output->tls)
         return checked < 0 ? checked : copy(output, fd);
     ssize_t n = gs_sys_sendfile(fd, output->fd, &output->offset, output->n);
     return serve_note_sendfile(n) ? copy(output, fd) : n;

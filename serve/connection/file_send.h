@@ -14,14 +14,16 @@
 int serve_file_check(const struct serve_output *output);
 
 /* Send some of it, as serve_output_send. Where the kernel refuses sendfile, for this file or to the
- * process, and if the file has changed lately, it is read and sent. */
+ * process, if the file has changed lately, and if it is encrypted, it is read and sent. */
 ssize_t serve_file_send(struct serve_output *output, int fd);
 
 /* Whether the result is that of a sendfile that is refused; if so, this is noted. */
 bool serve_note_sendfile(ssize_t n);
 
-/* What is read at a time then. */
+/* What is read at a time then, and sent: any kernel thread, as serve_output_send. */
 #define SERVE_FILE_COPY_SIZE ((size_t)64 << 10)
+ssize_t serve_file_send_read(const struct serve_output *output, int fd, const char *bytes,
+                             size_t n);
 
 /* Whether a send of a part of a file failed because of the file, and not of the peer. */
 bool serve_file_has_failed(ssize_t n);

@@ -33,7 +33,7 @@ bool serve_poller_has_completions(const char *poller)
 
 bool serve_load_or_shut_down(struct gs_loop *loop, struct serve_connection *connection)
 {
-    unsigned wants = gs_http_conn_wants(&connection->http);
+    unsigned wants = serve_connection_wants(connection);
     if (wants & GS_HTTP_LOAD) {
         struct gs_http_load *load = gs_http_conn_take_load(&connection->http);
         gs_http_load_run(load);

@@ -11,7 +11,7 @@
 /* How old the wall-clock time of the Date field may be, and what is known of the root. */
 #define REFRESH_INTERVAL_NS (GS_SECOND / 4)
 
-static int init(struct serve_shard *shard, const struct serve_server *server,
+static int init(struct serve_shard *shard, struct serve_server *server,
                 struct gs_http_counts *counts)
 {
     struct gs_http_options options = server->options->http;
@@ -21,10 +21,14 @@ static int init(struct serve_shard *shard, const struct serve_server *server,
     shard->root = &server->root;
     shard->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     shard->drain = server->drain;
+    shard->certificates = &server->certificates;
     shard->refusals = server->log_state ? &server->log_state->refusals : NULL;
     shard->log.fd = server->log_fd;
     shard->log.is_relayed = server->log_relay.is_relaying;
     shard->log.losses = server->log_state ? &server->log_state->losses : NULL;
+    options.fields = *server->fields ? server->fields : NULL;
+    options.redirect_port = serve_tls_port(server);
+    shard->redirects = server->options->redirects;
     options.file_state = shard->is_shared ? NULL : gs_sys_fstat;
     options.generators = server->generators;
     options.generator_count = server->generator_count;
@@ -39,7 +43,7 @@ static int init(struct serve_shard *shard, const struct serve_server *server,
     return gs_http_service_new(&options, server->root.fd, counts, &shard->service);
 }
 
-int serve_shard_init(struct serve_shard *shard, const struct serve_server *server, unsigned index,
+int serve_shard_init(struct serve_shard *shard, struct serve_server *server, unsigned index,
                      bool is_shared)
 {
     shard->is_shared = is_shared;

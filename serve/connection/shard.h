@@ -14,6 +14,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+struct serve_certificates;
 struct serve_expiry;
 struct serve_root;
 struct serve_server;
@@ -28,6 +29,8 @@ struct serve_shard {
     struct serve_server *log_server;
     struct serve_drain *drain;               /* NULL: it never drains */
     const _Atomic(uint64_t) *drain_until_ns; /* user: when connections are aborted, or GS_NEVER */
+    struct serve_certificates *certificates; /* of connections over TLS */
+    bool redirects;                          /* connections without it */
     struct serve_refusals *refusals; /* also of failed transfers; NULL: they are not reported */
     struct gs_http_counts own, *sum; /* not in the sum yet; NULL: the service counts there */
     void (*on_cached)(void *data);   /* NULL: nobody expires what is cached */
@@ -37,7 +40,7 @@ struct serve_shard {
 };
 
 /* For the worker `index` of the server. Returns 0 or -ENOMEM. */
-GS_MUST_CHECK int serve_shard_init(struct serve_shard *shard, const struct serve_server *server,
+GS_MUST_CHECK int serve_shard_init(struct serve_shard *shard, struct serve_server *server,
                                    unsigned index, bool is_shared);
 
 /* The same for one of many processes: it counts in its own memory, and serve_shard_flush adds that

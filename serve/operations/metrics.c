@@ -110,6 +110,36 @@ static void put_counts(struct page *page)
     put_latencies(page, &counts);
 }
 
+/* ---- Counts of TLS ---- */
+
+static void put_tls(struct page *page)
+{
+    static const char *const reasons[SERVE_TLS_FAILURES] = {
+        [GS_TLS_FAILED_HTTP] = "http",         [GS_TLS_FAILED_VERSION] = "version",
+        [GS_TLS_FAILED_VERIFY] = "verify",     [GS_TLS_FAILED_ALERT] = "alert",
+        [GS_TLS_FAILED_PROTOCOL] = "protocol", [GS_TLS_FAILED_MEMORY] = "memory",
+    };
+    const struct serve_tls_counts *counts = page->server->certificates.counts;
+    if (!counts)
+        return;
+    put_head(page, "tls_handshakes_total", "counter", "Complete TLS handshakes.");
+    put_sample(page, "tls_handshakes_total", ",version=\"1.2\"", counts->handshakes_1_2);
+    put_sample(page, "tls_handshakes_total", ",version=\"1.3\"", counts->handshakes_1_3);
+    put_head(page, "tls_resumed_total", "counter", "TLS handshakes that resumed a session.");
+    put_sample(page, "tls_resumed_total", "", counts->resumed);
+    put_head(page, "tls_failed_total", "counter", "Connections whose TLS failed.");
+    for (int i = GS_TLS_FAILED_HTTP; i < SERVE_TLS_FAILURES; i++) {
+        char labels[32];
+        snprintf(labels, sizeof labels, ",reason=\"%s\"", reasons[i]);
+        put_sample(page, "tls_failed_total", labels, counts->failed[i]);
+    }
+    put_head(page, "tls_certificate_expiry_seconds", "gauge",
+             "Unix time when the first certificate expires.");
+    put_sample(page, "tls_certificate_expiry_seconds", "", (uint64_t)counts->expiry);
+    put_head(page, "tls_failed_loads_total", "counter", "Changed certificates that were unusable.");
+    put_sample(page, "tls_failed_loads_total", "", counts->failed_loads);
+}
+
 /* ---- Counts of the kernel ---- */
 
 static void put_kernel(struct page *page)
@@ -234,6 +264,7 @@ static int64_t make(char *bytes, size_t n, void *data)
 {
     struct page page = {.server = data, .at = bytes, .end = bytes + n};
     put_counts(&page);
+    put_tls(&page);
     put_kernel(&page);
     put_user_threads(&page);
     put_stages(&page);

@@ -37,8 +37,8 @@ static const struct cli_option table[] = {
     {"arch", 'a', "NAME", "concurrency architecture; `list` shows them", CLI_TEXT, &words.arch,
      .group = "Server"},
     {"listen", 'l', "WHERE",
-     "ADDRESS:PORT, PORT (all addresses) or unix:PATH; port 0: any free port; repeatable "
-     "(default: 127.0.0.1:8080)",
+     "ADDRESS:PORT, PORT (all addresses) or unix:PATH; with TLS: https://WHERE; port 0: any free "
+     "port; repeatable (default: 127.0.0.1:8080)",
      CLI_LIST, &parsed.listen},
     {"workers", 'w', "N", "number of workers; see --arch list for their meaning and default",
      CLI_NUMBER, &parsed.workers, 1, WORKERS_MAX},
@@ -71,6 +71,17 @@ static const struct cli_option table[] = {
      &words.no_eviction},
     {"drain-timeout", 0, "TIME", "time for requests in flight to complete after SIGTERM",
      CLI_DURATION, &parsed.drain_timeout_ns},
+    {"certificate", 0, "FILE",
+     "certificate chain for https://, PEM; clients choose among several by name, or get the first",
+     CLI_LIST, &parsed.certificates, .group = "TLS"},
+    {"key", 0, "FILE", "private key of each certificate, in order (default: in its file)", CLI_LIST,
+     &parsed.keys},
+    {"passphrase-file", 0, "FILE", "file with the passphrase of the keys", CLI_TEXT,
+     &parsed.passphrase_file},
+    {"redirect-https", 0, NULL, "redirect requests without TLS to the first https://", CLI_FLAG,
+     &parsed.redirects},
+    {"hsts", 0, "TIME", "have browsers use https:// only, for so long (Strict-Transport-Security)",
+     CLI_DURATION, &parsed.hsts_ns, GS_SECOND},
     {"dotfiles", 0, NULL, "serve files whose names begin with a dot", CLI_FLAG,
      &parsed.http.dotfiles, .group = "Files"},
     {"follow-symlinks", 0, NULL, "follow symbolic links that leave ROOT", CLI_FLAG,
@@ -260,6 +271,26 @@ static int choose_pages(void)
     return 0;
 }
 
+static int choose_certificates(void)
+{
+    size_t https = 0;
+    for (size_t i = 0; i < parsed.listen.count; i++)
+        https += !strncmp(parsed.listen.items[i], "https:", strlen("https:"));
+    if (https && !parsed.certificates.count)
+        return cli_fail(&serve_command, "--listen https://... needs --certificate and --key");
+    if (!https && parsed.certificates.count)
+        return cli_fail(&serve_command, "--certificate: no --listen begins with https://");
+    if ((parsed.redirects || parsed.hsts_ns) && !https)
+        return cli_fail(&serve_command, "--%s: no --listen begins with https://",
+                        parsed.redirects ? "redirect-https" : "hsts");
+    if (parsed.hsts_ns && !parsed.redirects && https < parsed.listen.count)
+        return cli_fail(&serve_command, "--hsts needs --redirect-https, or https:// everywhere");
+    if (parsed.keys.count && parsed.keys.count != parsed.certificates.count)
+        return cli_fail(&serve_command, "--key: there are %zu for %zu certificates",
+                        parsed.keys.count, parsed.certificates.count);
+    return 0;
+}
+
 static void choose_poller_by_measurements(void)
 {
     struct serve_poller_facts facts;
@@ -320,6 +351,13 @@ static int take_operands(int argc, char **argv, int first)
     return 0;
 }
 
+static void free_lists(struct serve_options *options)
+{
+    cli_list_done(&options->listen);
+    cli_list_done(&options->certificates);
+    cli_list_done(&options->keys);
+}
+
 int serve_options_parse(int argc, char **argv, struct serve_options *ret_options)
 {
     static const char *default_address = "127.0.0.1:8080";
@@ -339,13 +377,15 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
     if (!err)
         err = choose_pages();
     if (!err)
+        err = choose_certificates();
+    if (!err)
         err = choose_poller();
     if (!err)
         err = take_operands(argc, argv, first);
     if (!err)
         err = limit_connections();
     if (err) {
-        cli_list_done(&parsed.listen);
+        free_lists(&parsed);
         return err;
     }
     parsed.http.max_request_line = words.request_line;
@@ -365,6 +405,7 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
 
 void serve_options_done(struct serve_options *options)
 {
-    if (parsed.listen.count)
-        cli_list_done(&options->listen);
+    if (!parsed.listen.count)
+        options->listen = (struct cli_list){0};
+    free_lists(options);
 }

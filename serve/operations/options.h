@@ -18,7 +18,11 @@ enum serve_priority {
 
 struct serve_options {
     const struct serve_arch *arch;
-    struct cli_list listen; /* words of serve_address_parse */
+    struct cli_list listen;             /* words of serve_address_parse */
+    struct cli_list certificates, keys; /* files; without keys, they are with the certificates */
+    const char *passphrase_file;        /* of the keys; NULL: they are not encrypted */
+    bool redirects;                     /* all that comes without TLS */
+    uint64_t hsts_ns;                   /* 0: the field is not sent */
     const char *root;
     uint64_t workers;
     const char *access_log; /* NULL: none; "-": stdout */

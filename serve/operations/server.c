@@ -95,7 +95,7 @@ static int listen_all(struct serve_server *server)
 static size_t shared_size(const struct serve_server *server)
 {
     return server->workers * sizeof *server->counts + sizeof *server->log_state +
-           sizeof *server->drain + sizeof *server->evictions;
+           sizeof *server->drain + sizeof *server->evictions + sizeof(struct serve_tls_counts);
 }
 
 static int map_counts(struct serve_server *server)
@@ -108,6 +108,22 @@ static int map_counts(struct serve_server *server)
     server->log_state = (void *)(server->counts + server->workers);
     server->drain = (void *)(server->log_state + 1);
     server->evictions = (void *)(server->drain + 1);
+    return 0;
+}
+
+static int open_certificates(struct serve_server *server)
+{
+    void *counts = server->evictions + 1;
+    return server->options->certificates.count
+               ? serve_certificates_open(&server->certificates, server->options, counts)
+               : 0;
+}
+
+uint16_t serve_tls_port(const struct serve_server *server)
+{
+    for (unsigned i = 0; i < server->address_count; i++)
+        if (server->addresses[i].is_tls)
+            return serve_address_port(&server->addresses[i]);
     return 0;
 }
 
@@ -137,6 +153,10 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         .bottleneck = options->bottleneck,
         .pid = getpid(),
     };
+    if (options->hsts_ns)
+        snprintf(server->fields, sizeof server->fields,
+                 "Strict-Transport-Security: max-age=%llu\r\n",
+                 (unsigned long long)(options->hsts_ns / GS_SECOND));
     serve_descriptors_limit(options->max_descriptors);
     int err = parse_addresses(server);
     if (!err)
@@ -145,6 +165,8 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         err = open_log(server);
     if (!err)
         err = map_counts(server);
+    if (!err)
+        err = open_certificates(server);
     if (!err)
         err = add_generators(server);
     if (!err)
@@ -180,6 +202,7 @@ void serve_server_done(struct serve_server *server)
     free(server->addresses);
     if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
         gs_sys_close(server->bottleneck.fd);
+    serve_certificates_close(&server->certificates);
     serve_root_close(&server->root);
     (void)serve_log_relay_stop(&server->log_relay);
     if (server->log_fd > 2)

@@ -7,6 +7,7 @@
 #include "serve/log/access_log.h"
 #include "serve/log/error_log.h"
 #include "serve/log/log_relay.h"
+#include "serve/operations/certificates.h"
 #include "serve/operations/root.h"
 #include "serve/operations/watchdog.h"
 
@@ -42,6 +43,8 @@ struct serve_server {
     struct serve_log_state *log_state;
     struct serve_drain *drain;
     struct serve_evictions *evictions;
+    struct serve_certificates certificates;
+    char fields[80]; /* of each response; "": none */
     struct serve_watchdog watchdog;
     atomic_uint log_generation; /* how often this process has reopened the log */
 
@@ -65,6 +68,9 @@ struct serve_server {
 GS_MUST_CHECK int serve_server_init(struct serve_server *server,
                                     const struct serve_options *options);
 void serve_server_done(struct serve_server *server);
+
+/* The port of the first listener with TLS; 0: there is none. */
+uint16_t serve_tls_port(const struct serve_server *server);
 
 /* Close the listeners of a set, so that no client waits for a server that drains. */
 void serve_stop_listening(struct serve_server *server, unsigned set);

@@ -33,12 +33,14 @@ struct waiting {
     struct gs_signal signals[SIGNALS], child;
     struct serve_table_evictor evictor;
     struct gs_timer children_due; /* always active, so that setting it needs no memory */
+    struct gs_timer look;         /* at the certificates' files */
 };
 
 static void on_reopen_log(struct gs_signal *signal)
 {
     struct waiting *waiting = signal->watcher.data;
     struct serve_server *server = waiting->server;
+    serve_certificates_look(&server->certificates, true);
     if (server->log_fd < 0)
         return;
     if (server->log_relay.has_thread) {
@@ -88,8 +90,10 @@ static void report_ready(const struct serve_server *server)
         char text[SERVE_ADDRESS_TEXT];
         const struct sockaddr *address = (const struct sockaddr *)&server->addresses[i].storage;
         serve_address_format(address, text);
-        printf("listening on %s%s (%s, %u workers)\n",
-               address->sa_family == AF_UNIX ? "" : "http://", text, server->options->arch->name,
+        const char *scheme = server->addresses[i].is_tls     ? "https://"
+                             : address->sa_family == AF_UNIX ? ""
+                                                             : "http://";
+        printf("listening on %s%s (%s, %u workers)\n", scheme, text, server->options->arch->name,
                server->workers);
     }
     fflush(stdout);
@@ -150,6 +154,22 @@ static int watch_children(struct waiting *waiting, struct gs_loop *loop)
     return err;
 }
 
+static void on_look(struct gs_timer *timer)
+{
+    struct waiting *waiting = timer->watcher.data;
+    serve_certificates_look(&waiting->server->certificates, false);
+    (void)!gs_timer_start(timer, gs_loop_now(timer->watcher.loop) + SERVE_CERTIFICATES_LOOK_NS);
+}
+
+static int watch_certificates(struct waiting *waiting, struct gs_loop *loop)
+{
+    if (!waiting->server->certificates.count)
+        return 0;
+    gs_timer_init(&waiting->look, loop, on_look);
+    waiting->look.watcher.data = waiting;
+    return gs_timer_start(&waiting->look, gs_loop_now(loop) + SERVE_CERTIFICATES_LOOK_NS);
+}
+
 int serve_wait_with_children(struct serve_server *server, const struct serve_children *children)
 {
     struct waiting waiting = {.server = server, .children = children};
@@ -160,6 +180,8 @@ int serve_wait_with_children(struct serve_server *server, const struct serve_chi
     err = watch_signals(&waiting, loop);
     if (!err)
         err = watch_children(&waiting, loop);
+    if (!err)
+        err = watch_certificates(&waiting, loop);
     if (!err)
         err = serve_table_evictor_start(&waiting.evictor, server, loop);
     for (struct serve_expiry *expiry = server->expiries; expiry; expiry = expiry->next)

@@ -293,6 +293,11 @@ void gs_http_conn_init(struct gs_http_conn *conn, struct gs_http_service *servic
     gs_http_count(&service->counts->connections, 1);
 }
 
+void gs_http_conn_redirect(struct gs_http_conn *conn)
+{
+    conn->flags |= GS_HTTP_CONN_REDIRECT;
+}
+
 static void free_output(struct gs_http_conn *conn)
 {
     gs_http_flush_log(conn, true);

@@ -65,6 +65,7 @@ enum {
     GS_HTTP_CONN_MUST_LINGER = 4, /* a response was the last: the peer may send on */
     GS_HTTP_CONN_SHUT_DOWN = 8,   /* our sending side is shut down */
     GS_HTTP_CONN_CHUNKED = 16,    /* the body being discarded is chunked */
+    GS_HTTP_CONN_REDIRECT = 32,   /* all requests are redirected to https */
 };
 
 enum gs_http_handled {

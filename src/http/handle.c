@@ -121,6 +121,7 @@ static enum gs_http_handled respond(struct gs_http_conn *conn,
         .output = conn->output,
         .request = request,
         .conn = conn,
+        .fields = conn->flags & GS_HTTP_CONN_REDIRECT ? NULL : conn->service->options.fields,
         .keep_alive = may_keep_alive(conn, request) && !(conn->flags & GS_HTTP_CONN_MUST_LINGER),
         .now_ns = now_ns,
     };
@@ -165,8 +166,8 @@ enum gs_http_handled gs_http_refuse(struct gs_http_conn *conn,
 static enum gs_http_handled start_body(struct gs_http_conn *conn,
                                        const struct gs_http_request *request, uint64_t now_ns)
 {
-    bool is_supported = request->method == GS_HTTP_GET || request->method == GS_HTTP_HEAD ||
-                        request->method == GS_HTTP_OPTIONS;
+    bool is_supported = conn->flags & GS_HTTP_CONN_REDIRECT || request->method == GS_HTTP_GET ||
+                        request->method == GS_HTTP_HEAD || request->method == GS_HTTP_OPTIONS;
     if (request->content_length > conn->service->options.max_body)
         return gs_http_refuse(conn, request, 413, now_ns);
     if (request->expects_continue && !is_supported)
@@ -346,6 +347,15 @@ static enum gs_http_handled handle_loaded(struct gs_http_conn *conn,
     return handled;
 }
 
+/* To what the client knows the server by; its port is replaced. */
+static enum gs_http_handled redirect(struct gs_http_conn *conn,
+                                     const struct gs_http_request *request, uint64_t now_ns)
+{
+    if (conn->output)
+        return GS_HTTP_BLOCKED; /* the new location may be long */
+    return respond(conn, request, NULL, gs_http_may_redirect(request) ? 308 : 400, now_ns);
+}
+
 enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
                                     const struct gs_http_request *request, bool body_done,
                                     struct gs_http_load *load, uint64_t now_ns)
@@ -354,6 +364,8 @@ enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
         return handle_loaded(conn, request, load, now_ns);
     if (!body_done && (request->chunked || request->content_length))
         return start_body(conn, request, now_ns);
+    if (conn->flags & GS_HTTP_CONN_REDIRECT)
+        return redirect(conn, request, now_ns);
     switch (request->method) {
     case GS_HTTP_GET:
     case GS_HTTP_HEAD:

@@ -30,6 +30,7 @@ struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_director
         .root_fd = root_fd,
         .fd = -1,
         .portable_etags = options->portable_etags,
+        .fields = options->fields,
         .max_cached_file = options->max_cached_file,
         .cached = cached ? gs_http_page_ref(cached) : NULL,
         .path = {load->file, path.n},
@@ -45,7 +46,7 @@ struct gs_http_load *gs_http_load_new_generated(struct gs_http_text path,
     if (!load)
         return NULL;
     load->stat.st_size = (off_t)generator->max_size;
-    load->page = gs_http_page_new(path, &load->stat, GS_HTTP_PAGE_IN_MEMORY);
+    load->page = gs_http_page_new(path, &load->stat, NULL, GS_HTTP_PAGE_IN_MEMORY);
     if (!load->page) {
         gs_http_load_free(load);
         return NULL;
@@ -240,7 +241,7 @@ static void create_page(struct gs_http_load *load)
     bool is_small =
         (uint64_t)load->stat.st_size <= load->max_cached_file && load->attempts < ATTEMPTS_MAX;
     struct gs_http_text file = {load->file, strlen(load->file)};
-    load->page = gs_http_page_new(file, &load->stat,
+    load->page = gs_http_page_new(file, &load->stat, load->fields,
                                   (is_small ? GS_HTTP_PAGE_IN_MEMORY : 0) |
                                       (load->portable_etags ? GS_HTTP_PAGE_PORTABLE_ETAG : 0));
     if (!load->page) {

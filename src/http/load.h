@@ -44,7 +44,8 @@ struct gs_http_load {
     bool is_taken;        /* by gs_http_conn_take_load */
     bool is_fresh;        /* the cached page: its path need not be looked up again */
     bool portable_etags;
-    unsigned status; /* 200: page is complete; 301: a directory; or the status to refuse with */
+    const char *fields; /* of the head of its page */
+    unsigned status;    /* 200: page is complete; 301: a directory; or the status to refuse with */
     enum gs_http_refusal refusal; /* if that is 403 or 404 */
     int root_fd, fd;
     uint64_t started_ns; /* the loaded state of the file is as of this time or later */

@@ -18,11 +18,13 @@ static char *put(char *at, const char *text)
     return at + n;
 }
 
-static void build_head(struct gs_http_page *page, char *start, unsigned flags)
+static void build_head(struct gs_http_page *page, char *start, const char *fields, unsigned flags)
 {
     char *at = put(start, "HTTP/1.1 200 OK\r\n" GS_HTTP_SERVER_FIELD "Date: ");
     memset(at, ' ', GS_HTTP_DATE_LENGTH);
-    at = put(at + GS_HTTP_DATE_LENGTH, "\r\nContent-Type: ");
+    at = put(at + GS_HTTP_DATE_LENGTH, "\r\n");
+    at = put(at, fields);
+    at = put(at, "Content-Type: ");
     at = put(at, page->media_type.bytes);
     at = put(at, "\r\nContent-Length: ");
     at += gs_http_put_decimal(at, (uint64_t)page->stat.st_size);
@@ -39,11 +41,13 @@ static void build_head(struct gs_http_page *page, char *start, unsigned flags)
 }
 
 struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct stat *stat,
-                                      unsigned flags)
+                                      const char *fields, unsigned flags)
 {
+    if (!fields)
+        fields = "";
     bool with_body = flags & GS_HTTP_PAGE_IN_MEMORY;
     size_t body_n = with_body ? (size_t)stat->st_size : 0;
-    struct gs_http_page *page = malloc(sizeof *page + path.n + HEAD_MAX + body_n);
+    struct gs_http_page *page = malloc(sizeof *page + path.n + strlen(fields) + HEAD_MAX + body_n);
     if (!page)
         return NULL;
     char *memory = (char *)(page + 1);
@@ -56,7 +60,7 @@ struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct sta
         .path = {memory, path.n},
         .media_type = {media_type, strlen(media_type)},
     };
-    build_head(page, memory + path.n, flags);
+    build_head(page, memory + path.n, fields, flags);
     if (with_body)
         page->body = memory + path.n + page->head.n;
     return page;

@@ -51,9 +51,10 @@ enum {
     GS_HTTP_PAGE_PORTABLE_ETAG = 2, /* from what copies of the file have in common */
 };
 
-/* Create a page for a file with this state; fd is -1. Returns NULL if memory is exhausted. */
+/* Create a page for a file with this state; fd is -1. fields: lines for its head, or NULL. Returns
+ * NULL if memory is exhausted. */
 struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct stat *stat,
-                                      unsigned flags);
+                                      const char *fields, unsigned flags);
 
 static inline struct gs_http_page *gs_http_page_ref(struct gs_http_page *page)
 {

@@ -10,6 +10,7 @@
 #define COPY_MAX 2048
 
 #define LOCATION_MAX 4096
+#define HOST_MAX 255
 
 static void put(const struct gs_http_response *response, const char *text)
 {
@@ -33,6 +34,8 @@ static void put_head_start(const struct gs_http_response *response, unsigned sta
         (struct gs_http_text){gs_http_service_date(response->service, response->now_ns),
                               GS_HTTP_DATE_LENGTH});
     put(response, "\r\n");
+    if (response->fields)
+        put(response, response->fields);
 }
 
 static void put_connection(const struct gs_http_response *response)
@@ -96,10 +99,19 @@ static void put_escaped(const struct gs_http_response *response, struct gs_http_
     }
 }
 
-static void put_location(const struct gs_http_response *response)
+static void put_query(const struct gs_http_response *response)
 {
     struct gs_http_text path = response->request->target.path;
     struct gs_http_text query = response->request->target.query;
+    if (!query.bytes || escaped_length(path) + escaped_length(query) >= LOCATION_MAX)
+        return;
+    put(response, "?");
+    put_escaped(response, query);
+}
+
+static void put_location(const struct gs_http_response *response)
+{
+    struct gs_http_text path = response->request->target.path;
     while (path.n > 1 && path.bytes[1] == '/') {
         path.bytes++; /* "//name" would refer to another host */
         path.n--;
@@ -107,17 +119,44 @@ static void put_location(const struct gs_http_response *response)
     put(response, "Location: ");
     put_escaped(response, path);
     put(response, "/");
-    if (query.bytes && escaped_length(path) + escaped_length(query) < LOCATION_MAX) {
-        put(response, "?");
-        put_escaped(response, query);
+    put_query(response);
+    put(response, "\r\n");
+}
+
+/* The host that the client has asked for, without its port; an IPv6 address has brackets. */
+static struct gs_http_text host_of(const struct gs_http_request *request)
+{
+    struct gs_http_text host = request->host;
+    const char *colon = memrchr(host.bytes, ':', host.n);
+    if (colon && !memchr(colon, ']', host.n - (size_t)(colon - host.bytes)))
+        host.n = (size_t)(colon - host.bytes);
+    return host;
+}
+
+bool gs_http_may_redirect(const struct gs_http_request *request)
+{
+    return request->host.bytes && host_of(request).n && host_of(request).n <= HOST_MAX;
+}
+
+static void put_https_location(const struct gs_http_response *response)
+{
+    unsigned port = response->service->options.redirect_port;
+    put(response, "Location: https://");
+    gs_http_output_put(response->output, host_of(response->request));
+    if (port != 443) {
+        put(response, ":");
+        put_decimal(response, port);
     }
+    put_escaped(response, response->request->target.path);
+    put_query(response);
     put(response, "\r\n");
 }
 
 struct gs_http_response_info gs_http_respond_with_status(const struct gs_http_response *response,
                                                          unsigned status)
 {
-    if (status == 301 && escaped_length(response->request->target.path) > LOCATION_MAX)
+    if ((status == 301 || status == 308) &&
+        escaped_length(response->request->target.path) > LOCATION_MAX)
         status = 414;
     const char *text = status == 200 ? "" : gs_http_status_text(status);
     size_t n = strlen(text);
@@ -126,6 +165,8 @@ struct gs_http_response_info gs_http_respond_with_status(const struct gs_http_re
         put(response, "Allow: GET, HEAD, OPTIONS\r\n");
     if (status == 301)
         put_location(response);
+    if (status == 308)
+        put_https_location(response);
     if (status == 503)
         put(response, "Retry-After: 1\r\n");
     if (n)

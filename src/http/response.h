@@ -12,7 +12,8 @@ struct gs_http_response {
     struct gs_http_output *output;
     const struct gs_http_request *request;
     struct gs_http_conn *conn;
-    bool keep_alive; /* the connection stays open */
+    const char *fields; /* lines for its head, or NULL */
+    bool keep_alive;    /* the connection stays open */
     uint64_t now_ns;
 };
 
@@ -30,8 +31,11 @@ struct gs_http_response_info {
 struct gs_http_response_info gs_http_respond_with_page(const struct gs_http_response *response,
                                                        struct gs_http_page *page);
 
+/* Whether a redirect to https (308) can name the host that the request is for. */
+bool gs_http_may_redirect(const struct gs_http_request *request);
+
 /* Respond with a status and a short text; with Allow for OPTIONS (200) and 405, with Location for
- * 301, with Retry-After for 503. */
+ * 301 and 308, with Retry-After for 503. */
 struct gs_http_response_info gs_http_respond_with_status(const struct gs_http_response *response,
                                                          unsigned status);
 

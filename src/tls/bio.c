@@ -24,29 +24,35 @@ static int read_input(BIO *bio, char *bytes, size_t n, size_t *ret_n)
     return 1;
 }
 
-static bool grow(struct gs_tls_engine *engine, size_t n)
+unsigned char *gs_tls_output_reserve(struct gs_tls_engine *engine, size_t n)
 {
     size_t size = engine->output_size;
-    if (n <= size - engine->output_n)
-        return true;
-    size = engine->output_n + n > 2 * size ? engine->output_n + n : 2 * size;
-    char *output = realloc(engine->output, size);
-    if (!output)
-        return false;
-    engine->output = output;
-    engine->output_size = size;
-    return true;
+    if (engine->sent && n > size - engine->output_n) {
+        engine->output_n -= engine->sent;
+        memmove(engine->output, engine->output + engine->sent, engine->output_n);
+        engine->sent = 0;
+    }
+    if (n > size - engine->output_n) {
+        size = engine->output_n + n > 2 * size ? engine->output_n + n : 2 * size;
+        char *output = realloc(engine->output, size);
+        if (!output)
+            return NULL;
+        engine->output = output;
+        engine->output_size = size;
+    }
+    return (unsigned char *)engine->output + engine->output_n;
 }
 
 static int write_output(BIO *bio, const char *bytes, size_t n, size_t *ret_n)
 {
     struct gs_tls_engine *engine = BIO_get_data(bio);
+    unsigned char *at = gs_tls_output_reserve(engine, n);
     BIO_clear_retry_flags(bio);
-    if (!grow(engine, n)) {
+    if (!at) {
         engine->lacks_memory = true;
         return 0;
     }
-    memcpy(engine->output + engine->output_n, bytes, n);
+    memcpy(at, bytes, n);
     engine->output_n += n;
     *ret_n = n;
     return 1;

@@ -114,6 +114,13 @@ static int choose(SSL *ssl, void *data)
     return is_set;
 }
 
+/* Accept any name; so a session remembers its own. */
+static int accept_name(SSL *ssl, int *alert, void *unused)
+{
+    (void)ssl, (void)alert, (void)unused;
+    return SSL_TLSEXT_ERR_OK;
+}
+
 static int staple(SSL *ssl, void *data)
 {
     const struct gs_tls_context *context = data;
@@ -143,6 +150,7 @@ int gs_tls_choose_init(struct gs_tls_context *context)
         qsort(context->names, context->name_count, sizeof *context->names, compare);
     if (context->identity_count > 1)
         SSL_CTX_set_cert_cb(context->ssl, choose, context);
+    SSL_CTX_set_tlsext_servername_callback(context->ssl, accept_name);
     SSL_CTX_set_tlsext_status_cb(context->ssl, staple);
     SSL_CTX_set_tlsext_status_arg(context->ssl, context);
     return err;

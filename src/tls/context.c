@@ -18,29 +18,6 @@
 /* Tickets are accepted for at least so long (ticket.c). */
 #define SESSION_SECONDS 3600
 
-/* ---- Rules ---- */
-
-static int set_rules(SSL_CTX *ssl, const struct gs_tls_options *options)
-{
-    int least = options->is_modern ? TLS1_3_VERSION : TLS1_2_VERSION;
-    SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
-                                 SSL_OP_PRIORITIZE_CHACHA | SSL_OP_CIPHER_SERVER_PREFERENCE);
-    SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
-                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_NO_AUTO_CHAIN);
-    SSL_CTX_set_num_tickets(ssl, 1);
-    SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
-    SSL_CTX_set_timeout(ssl, SESSION_SECONDS);
-    SSL_CTX_set_msg_callback(ssl, gs_tls_on_message);
-    bool is_set = SSL_CTX_set_min_proto_version(ssl, least) &&
-                  (SSL_CTX_set1_groups_list(ssl, "X25519MLKEM768:" GROUPS) ||
-                   SSL_CTX_set1_groups_list(ssl, GROUPS)) &&
-                  SSL_CTX_set_cipher_list(ssl, CIPHERS) &&
-                  SSL_CTX_set_ciphersuites(ssl, CIPHERS_1_3) &&
-                  SSL_CTX_set_tlsext_ticket_key_evp_cb(ssl, gs_tls_ticket_key);
-    ERR_clear_error();
-    return is_set ? 0 : -ENOMEM;
-}
-
 /* ---- ALPN ---- */
 
 static int choose_protocol(SSL *ssl, const unsigned char **ret_chosen, unsigned char *ret_n,
@@ -95,15 +72,16 @@ static int set_protocols(struct gs_tls_context *context, const struct gs_tls_opt
     return 0;
 }
 
-/* ---- Keys for those who debug ---- */
+/* ---- The key log ---- */
 
 /* One call for each line: several processes may write to the file. */
-static void log_key(const SSL *ssl, const char *line)
+static void on_key(const SSL *ssl, const char *line)
 {
-    const struct gs_tls_context *context = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+    struct gs_tls_engine *engine = gs_tls_engine_of(ssl);
     struct iovec parts[] = {{(char *)line, strlen(line)}, {(char *)"\n", 1}};
-    ssize_t n = gs_sys_writev(context->key_log, parts, 2);
-    (void)n;
+    if (engine->context->key_log >= 0)
+        (void)!gs_sys_writev(engine->context->key_log, parts, 2);
+    gs_tls_records_note(engine, line);
 }
 
 static int open_key_log(struct gs_tls_context *context, const char *path, char *ret_text)
@@ -112,13 +90,34 @@ static int open_key_log(struct gs_tls_context *context, const char *path, char *
         return 0;
     int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC;
     context->key_log = gs_sys_openat(AT_FDCWD, path, flags, 0600);
-    if (context->key_log < 0) {
-        (void)gs_tls_say(ret_text, "%s cannot be written: %s", path, strerror(-context->key_log));
-        return context->key_log;
-    }
-    SSL_CTX_set_app_data(context->ssl, context);
-    SSL_CTX_set_keylog_callback(context->ssl, log_key);
-    return 0;
+    if (context->key_log >= 0)
+        return 0;
+    (void)gs_tls_say(ret_text, "%s cannot be written: %s", path, strerror(-context->key_log));
+    return context->key_log;
+}
+
+/* ---- Rules ---- */
+
+static int set_rules(SSL_CTX *ssl, const struct gs_tls_options *options)
+{
+    int least = options->is_modern ? TLS1_3_VERSION : TLS1_2_VERSION;
+    SSL_CTX_set_options(ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
+                                 SSL_OP_PRIORITIZE_CHACHA | SSL_OP_CIPHER_SERVER_PREFERENCE);
+    SSL_CTX_set_mode(ssl, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+                              SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER | SSL_MODE_NO_AUTO_CHAIN);
+    SSL_CTX_set_num_tickets(ssl, 1);
+    SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
+    SSL_CTX_set_timeout(ssl, SESSION_SECONDS);
+    SSL_CTX_set_msg_callback(ssl, gs_tls_on_message);
+    SSL_CTX_set_keylog_callback(ssl, on_key);
+    bool is_set = SSL_CTX_set_min_proto_version(ssl, least) &&
+                  (SSL_CTX_set1_groups_list(ssl, "X25519MLKEM768:" GROUPS) ||
+                   SSL_CTX_set1_groups_list(ssl, GROUPS)) &&
+                  SSL_CTX_set_cipher_list(ssl, CIPHERS) &&
+                  SSL_CTX_set_ciphersuites(ssl, CIPHERS_1_3) &&
+                  SSL_CTX_set_tlsext_ticket_key_evp_cb(ssl, gs_tls_ticket_key);
+    ERR_clear_error();
+    return is_set ? 0 : -ENOMEM;
 }
 
 /* ---- Certificates ---- */
@@ -167,6 +166,7 @@ static int set_up(struct gs_tls_context *context, const struct gs_tls_options *o
                   char *ret_text)
 {
     int err = gs_tls_bio_init();
+    gs_tls_seal_init();
     if (!err)
         err = set_rules(context->ssl, options);
     if (!err)

@@ -64,30 +64,54 @@ int gs_tls_engine_new(struct gs_tls_context *context, const char *server_name,
     return err;
 }
 
+/* A session of a connection that was not shut down could not be resumed. */
+void gs_tls_drop_openssl(struct gs_tls_engine *engine)
+{
+    if (engine->ssl && !engine->has_failed)
+        SSL_set_shutdown(engine->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
+    SSL_free(engine->ssl);
+    engine->ssl = NULL;
+}
+
 void gs_tls_engine_free(struct gs_tls_engine *engine)
 {
     if (!engine)
         return;
-    /* A session of a connection that was not shut down could not be resumed. */
-    if (engine->ssl && !engine->has_failed)
-        SSL_set_shutdown(engine->ssl, SSL_SENT_SHUTDOWN | SSL_RECEIVED_SHUTDOWN);
-    SSL_free(engine->ssl);
+    gs_tls_drop_openssl(engine);
+    gs_tls_records_free(engine->records);
     gs_tls_context_release(engine->context);
+    if (engine->kept)
+        SSL_SESSION_free(engine->kept->session);
+    free(engine->kept);
     free(engine->output);
     free(engine->text);
     free(engine);
 }
 
-/* ---- Reading and writing ---- */
+/* ---- What OpenSSL says ---- */
+
+bool gs_tls_is_flood(struct gs_tls_engine *engine)
+{
+    engine->is_flooded = engine->is_flooded || ++engine->messages > MAX_MESSAGES;
+    engine->has_failed |= engine->is_flooded;
+    return engine->is_flooded;
+}
 
 void gs_tls_on_message(int is_sent, int version, int type, const void *bytes, size_t n, SSL *ssl,
                        void *unused)
 {
     struct gs_tls_engine *engine = gs_tls_engine_of(ssl);
-    (void)version, (void)bytes, (void)n, (void)unused;
-    if (!is_sent && type == SSL3_RT_HANDSHAKE && engine->is_established &&
-        ++engine->messages > MAX_MESSAGES)
-        engine->is_flooded = true;
+    unsigned *count = is_sent ? &engine->sent_records : &engine->received_records;
+    int message = type == SSL3_RT_HANDSHAKE && n ? *(const unsigned char *)bytes : -1;
+    (void)version, (void)unused;
+    if (type == SSL3_RT_HEADER)
+        ++*count;
+    else if (message == SSL3_MT_FINISHED)
+        *count = 0;
+    else if (message == SSL3_MT_KEY_UPDATE)
+        engine->has_new_keys = true;
+    if (message >= 0 && !is_sent && engine->is_established)
+        (void)gs_tls_is_flood(engine);
 }
 
 /* Returns the result for one of OpenSSL's that is not positive; the queue of errors is emptied. */
@@ -97,6 +121,8 @@ static int failed(struct gs_tls_engine *engine, int result)
     unsigned long first = ERR_peek_error(), next;
     while ((next = ERR_get_error()))
         engine->lacks_memory |= ERR_GET_REASON(next) == ERR_R_MALLOC_FAILURE;
+    if (engine->has_failed)
+        return -EPROTO;
     if (error == SSL_ERROR_WANT_READ)
         return -EAGAIN;
     if (error == SSL_ERROR_ZERO_RETURN)
@@ -106,47 +132,66 @@ static int failed(struct gs_tls_engine *engine, int result)
     return engine->lacks_memory ? -ENOMEM : -EPROTO;
 }
 
+/* ---- Reading ---- */
+
 /* A server that speaks HTTP answers a client's first message in it. */
 static bool is_http(const struct gs_tls_input *input)
 {
     return input->n >= 5 && !memcmp(input->bytes, "HTTP/", 5);
 }
 
-ssize_t gs_tls_engine_read(struct gs_tls_engine *engine, struct gs_tls_input *input, void *plain,
-                           size_t size)
+/* Returns 0: the handshake is complete; or an error. */
+static int make_handshake(struct gs_tls_engine *engine, struct gs_tls_input *input)
+{
+    engine->speaks_http = engine->context->is_client && is_http(input);
+    ERR_clear_error();
+    engine->input = input;
+    int result = SSL_do_handshake(engine->ssl);
+    engine->input = NULL;
+    if (result <= 0)
+        return failed(engine, result);
+    engine->is_established = true;
+    engine->speaks_http = false;
+    if (!engine->context->is_client)
+        gs_tls_records_take_over(engine);
+    return 0;
+}
+
+static ssize_t read_by_openssl(struct gs_tls_engine *engine, struct gs_tls_input *input,
+                               void *plain, size_t size)
 {
     size_t n = 0;
-    bool is_start = !engine->is_established;
-    if (engine->has_failed)
-        return -EPROTO;
-    if (!is_start && !input->n && !SSL_has_pending(engine->ssl))
+    if (!input->n && !SSL_has_pending(engine->ssl))
         return SSL_get_shutdown(engine->ssl) & SSL_RECEIVED_SHUTDOWN ? 0 : -EAGAIN;
-    engine->speaks_http = is_start && engine->context->is_client && is_http(input);
     ERR_clear_error();
     engine->input = input;
     int result = SSL_read_ex(engine->ssl, plain, size, &n);
     engine->input = NULL;
-    engine->is_established = engine->is_established || SSL_is_init_finished(engine->ssl);
-    if (result > 0)
-        engine->messages = 0;
-    if (engine->is_flooded) {
-        ERR_clear_error();
-        engine->has_failed = true;
-        return -EPROTO;
-    }
-    return result > 0 ? (ssize_t)n : failed(engine, result);
+    if (result <= 0 || engine->has_failed)
+        return failed(engine, result);
+    engine->messages = 0;
+    gs_tls_records_take_over(engine);
+    return (ssize_t)n;
 }
 
-ssize_t gs_tls_engine_write(struct gs_tls_engine *engine, const void *bytes, size_t n)
+ssize_t gs_tls_engine_read(struct gs_tls_engine *engine, struct gs_tls_input *input, void *plain,
+                           size_t size)
+{
+    if (engine->has_failed)
+        return -EPROTO;
+    int err = engine->is_established ? 0 : make_handshake(engine, input);
+    if (err)
+        return err;
+    return engine->ssl ? read_by_openssl(engine, input, plain, size)
+                       : gs_tls_records_read(engine, input, plain, size);
+}
+
+/* ---- Writing ---- */
+
+static ssize_t write_by_openssl(struct gs_tls_engine *engine, const void *bytes, size_t n)
 {
     const char *at = bytes;
     size_t left = n, written;
-    if (engine->has_failed)
-        return -EPROTO;
-    if (engine->is_closed)
-        return -EPIPE;
-    if (!engine->is_established)
-        return -EAGAIN;
     ERR_clear_error();
     while (left) {
         int result = SSL_write_ex(engine->ssl, at, left, &written);
@@ -158,14 +203,30 @@ ssize_t gs_tls_engine_write(struct gs_tls_engine *engine, const void *bytes, siz
     return (ssize_t)n;
 }
 
+ssize_t gs_tls_engine_write(struct gs_tls_engine *engine, const void *bytes, size_t n)
+{
+    if (engine->has_failed)
+        return -EPROTO;
+    if (engine->is_closed)
+        return -EPIPE;
+    if (!engine->is_established)
+        return -EAGAIN;
+    return engine->ssl ? write_by_openssl(engine, bytes, n)
+                       : gs_tls_records_write(engine, bytes, n);
+}
+
 void gs_tls_engine_close(struct gs_tls_engine *engine)
 {
     if (engine->has_failed || engine->is_closed || !engine->is_established)
         return;
-    ERR_clear_error();
     engine->is_closed = true;
-    (void)SSL_shutdown(engine->ssl);
-    ERR_clear_error();
+    if (engine->ssl) {
+        ERR_clear_error();
+        (void)SSL_shutdown(engine->ssl);
+        ERR_clear_error();
+    } else {
+        gs_tls_records_close(engine);
+    }
 }
 
 const char *gs_tls_engine_output(const struct gs_tls_engine *engine, size_t *ret_n)

@@ -4,6 +4,7 @@
 
 #include <openssl/err.h>
 #include <openssl/sslerr.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* ---- Reasons ---- */
@@ -110,13 +111,31 @@ static const char *protocol_of(const struct gs_tls_engine *engine)
 void gs_tls_engine_info(const struct gs_tls_engine *engine, struct gs_tls_info *ret_info)
 {
     const SSL *ssl = engine->ssl;
-    *ret_info = (struct gs_tls_info){
-        .is_established = engine->is_established,
-        .is_resumed = engine->is_established && SSL_session_reused(ssl),
-        .version = SSL_get_version(ssl),
-        .cipher = SSL_get_cipher_name(ssl),
-        .server_name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name),
-        .protocol = protocol_of(engine),
-        .failure = failure_of(engine),
-    };
+    if (ssl)
+        *ret_info = (struct gs_tls_info){
+            .is_established = engine->is_established,
+            .is_resumed = engine->is_established && SSL_session_reused(ssl),
+            .version = SSL_get_version(ssl),
+            .cipher = SSL_get_cipher_name(ssl),
+            .server_name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name),
+            .protocol = protocol_of(engine),
+        };
+    else
+        *ret_info = engine->kept->info;
+    ret_info->failure = failure_of(engine);
+}
+
+bool gs_tls_keep_info(struct gs_tls_engine *engine)
+{
+    const char *name = SSL_get_servername(engine->ssl, TLSEXT_NAMETYPE_host_name);
+    size_t n = name ? strlen(name) + 1 : 0;
+    struct gs_tls_kept *kept = malloc(sizeof *kept + n);
+    if (!kept)
+        return false;
+    gs_tls_engine_info(engine, &kept->info);
+    if (name)
+        kept->info.server_name = memcpy(kept->server_name, name, n);
+    kept->session = (SSL_SESSION *)gs_tls_engine_session(engine);
+    engine->kept = kept;
+    return true;
 }

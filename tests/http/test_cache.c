@@ -43,7 +43,7 @@ static struct gs_http_page *insert(unsigned number, off_t size, bool with_body)
 {
     struct stat stat = {.st_size = size};
     struct gs_http_page *page =
-        gs_http_page_new(name(number), &stat, with_body ? GS_HTTP_PAGE_IN_MEMORY : 0);
+        gs_http_page_new(name(number), &stat, NULL, with_body ? GS_HTTP_PAGE_IN_MEMORY : 0);
     CHECK(page);
     if (!with_body)
         CHECK((page->fd = open("/dev/null", O_RDONLY)) >= 0);

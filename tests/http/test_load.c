@@ -228,7 +228,7 @@ TEST(unchanged_cached_page_is_not_read_again)
 {
     struct stat state = {.st_mode = S_IFREG, .st_size = 10, .st_mtim = {.tv_sec = 1}};
     struct gs_http_page *cached =
-        gs_http_page_new(GS_HTTP_TEXT("a"), &state, GS_HTTP_PAGE_IN_MEMORY);
+        gs_http_page_new(GS_HTTP_TEXT("a"), &state, NULL, GS_HTTP_PAGE_IN_MEMORY);
     cached->is_settled = true;
     start("a", false, cached);
     open_file();
@@ -370,7 +370,7 @@ TEST(file_that_was_read_right_after_a_change_is_read_again)
         CHECK_EQ(load->page->fresh_ns, reads[i].fresh_ms * GS_MILLISECOND);
         stop();
     }
-    struct gs_http_page *cached = gs_http_page_new(GS_HTTP_TEXT("a"), &state, 1);
+    struct gs_http_page *cached = gs_http_page_new(GS_HTTP_TEXT("a"), &state, NULL, 1);
     CHECK(!cached->is_settled);
     start("a", false, cached);
     open_file();
@@ -397,7 +397,7 @@ TEST(cached_large_file_is_checked)
                   {101, 2, true, GS_HTTP_FILE_OPEN}};
     struct stat state = {.st_mode = S_IFREG, .st_size = 101, .st_mtim = {.tv_sec = 1}};
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++) {
-        struct gs_http_page *cached = gs_http_page_new(GS_HTTP_TEXT("a"), &state, 0);
+        struct gs_http_page *cached = gs_http_page_new(GS_HTTP_TEXT("a"), &state, NULL, 0);
         cached->fd = FILE_FD;
         start("a", false, cached);
         load->is_fresh = checks[i].is_fresh;

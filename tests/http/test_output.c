@@ -7,8 +7,8 @@ static struct gs_http_page *memory_page, *file_page;
 static void start(void)
 {
     struct stat stat = {.st_size = 10};
-    memory_page = gs_http_page_new(GS_HTTP_TEXT("m"), &stat, GS_HTTP_PAGE_IN_MEMORY);
-    file_page = gs_http_page_new(GS_HTTP_TEXT("f"), &stat, 0);
+    memory_page = gs_http_page_new(GS_HTTP_TEXT("m"), &stat, NULL, GS_HTTP_PAGE_IN_MEMORY);
+    file_page = gs_http_page_new(GS_HTTP_TEXT("f"), &stat, NULL, 0);
     CHECK(memory_page && file_page);
     memcpy(memory_page->body, "0123456789", 10);
     CHECK((output = gs_http_output_new(GS_HTTP_OUTPUT_SEGMENTS, GS_HTTP_OUTPUT_BYTES)));

@@ -11,7 +11,7 @@ static const struct stat state = {
 TEST(page_has_the_head_of_its_response)
 {
     struct gs_http_page *page =
-        gs_http_page_new(GS_HTTP_TEXT("a/b.txt"), &state, GS_HTTP_PAGE_IN_MEMORY);
+        gs_http_page_new(GS_HTTP_TEXT("a/b.txt"), &state, NULL, GS_HTTP_PAGE_IN_MEMORY);
     CHECK(page);
     char expected[512];
     int n = snprintf(expected, sizeof expected,
@@ -38,8 +38,8 @@ TEST(portable_tags_of_copies_are_equal)
     copy.st_ino++;
     for (unsigned flags = 0; flags <= GS_HTTP_PAGE_PORTABLE_ETAG;
          flags += GS_HTTP_PAGE_PORTABLE_ETAG) {
-        struct gs_http_page *a = gs_http_page_new(GS_HTTP_TEXT("x"), &state, flags);
-        struct gs_http_page *b = gs_http_page_new(GS_HTTP_TEXT("x"), &copy, flags);
+        struct gs_http_page *a = gs_http_page_new(GS_HTTP_TEXT("x"), &state, NULL, flags);
+        struct gs_http_page *b = gs_http_page_new(GS_HTTP_TEXT("x"), &copy, NULL, flags);
         CHECK(a && b);
         CHECK_EQ(gs_http_text_is(a->etag, "") || memcmp(a->etag.bytes, b->etag.bytes, a->etag.n),
                  !flags);
@@ -53,7 +53,7 @@ TEST(page_of_any_file_has_room_for_its_head)
     struct stat largest = {.st_ino = UINT64_MAX,
                            .st_size = INT64_MAX,
                            .st_mtim = {.tv_sec = INT64_MIN / 1000000000, .tv_nsec = 999999999}};
-    struct gs_http_page *page = gs_http_page_new(GS_HTTP_TEXT("x.docx"), &largest, 0);
+    struct gs_http_page *page = gs_http_page_new(GS_HTTP_TEXT("x.docx"), &largest, NULL, 0);
     CHECK(page);
     CHECK(page->head.n < 512);
     CHECK(!page->body);
@@ -64,7 +64,7 @@ TEST(page_of_any_file_has_room_for_its_head)
 
 TEST(last_reference_closes_the_descriptor)
 {
-    struct gs_http_page *page = gs_http_page_new(GS_HTTP_TEXT("x"), &state, 0);
+    struct gs_http_page *page = gs_http_page_new(GS_HTTP_TEXT("x"), &state, NULL, 0);
     CHECK(page);
     int fd = page->fd = open("/dev/null", O_RDONLY);
     CHECK(fd >= 0);

@@ -14,8 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tls import TlsAddress
+
 ROOT = Path(__file__).resolve().parent.parent.parent
-READY = re.compile(r"^listening on http://(\S+):(\d+) \((\w+), (\d+) workers\)$")
+READY = re.compile(r"^listening on https?://(\S+):(\d+) \((\w+), (\d+) workers\)$")
 ENDED = re.compile(
     r"^gossamer serve: ended; (?P<requests>\d+) requests \((?P<refused>\d+) refused, "
     r"(?P<failed>\d+) failed\) on (?P<connections>\d+) connections \((?P<slow>\d+) too slow\), "
@@ -113,6 +115,7 @@ CORE_MODULES = (
     "unix",
     "disk",
     "error_log",
+    "tls",
 )
 
 # On a connection, these run the code of another architecture, and differ in who accepts it: they
@@ -255,7 +258,10 @@ class Server:
         else:
             self.kill()
             raise AssertionError(f"it did not become ready: {self.all_output()}")
-        self.addresses = [(match[1].strip("[]"), int(match[2])) for match in lines]
+        for match in lines:
+            address = (match[1].strip("[]"), int(match[2]))
+            has_tls = match[0].startswith("listening on https:")
+            self.addresses.append(TlsAddress(address) if has_tls else address)
         self.arch, self.workers = lines[0][3], int(lines[0][4])
 
     def all_output(self) -> str:

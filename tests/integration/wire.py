@@ -7,9 +7,11 @@ import socket
 import struct
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 from server import TIMEOUT_S
+
+from tls import TlsAddress, TlsSocket
 
 STATUS_LINE = re.compile(rb"HTTP/1\.1 (\d{3}) [ -~]+")
 FIELD = re.compile(rb"([!-9;-~]+): ([ -~]*)")
@@ -50,14 +52,16 @@ class Wire:
         source is the client's address.
         """
         family = socket.AF_INET6 if ":" in address[0] else socket.AF_INET
-        self.socket = socket.socket(family, socket.SOCK_STREAM)
+        self.socket: Any = socket.socket(family, socket.SOCK_STREAM)
         self.socket.settimeout(TIMEOUT_S)
         if receive_buffer:
             self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         if source:
             self.socket.bind((source, 0))
-        self.socket.connect(address)
+        self.socket.connect(tuple(address))
+        if isinstance(address, TlsAddress):
+            self.socket = TlsSocket(self.socket)
         self.buffer = b""
 
     def __enter__(self) -> Self:
@@ -112,7 +116,16 @@ class Wire:
 
     def is_readable(self, timeout_s: float = 0.0) -> bool:
         """Return whether data or the end of the stream has arrived."""
+        if isinstance(self.socket, TlsSocket):
+            self.receive_more(timeout_s)
         return bool(self.buffer or select.select([self.socket], [], [], timeout_s)[0])
+
+    def receive_more(self, timeout_s: float) -> None:
+        """Receive what has arrived, or arrives by then."""
+        self.socket.settimeout(timeout_s or 0.001)
+        with contextlib.suppress(TimeoutError):
+            self.buffer += self.socket.recv(CHUNK)
+        self.socket.settimeout(TIMEOUT_S)
 
     def rest(self) -> bytes:
         """Receive everything until the connection ends, also by a reset."""
@@ -194,3 +207,18 @@ def get(address: tuple[str, int], target: str = "/", **fields: str) -> Response:
     """Request a page over a new connection."""
     with Wire(address) as wire:
         return wire.get(target, **fields)
+
+
+def connect(address: tuple[str, int], **options: object) -> Wire:
+    """Return a connection with TLS; the options are those of TlsSocket."""
+    wire = Wire(tuple(address))  # type: ignore[arg-type]
+    wire.socket = TlsSocket(wire.socket, **options)  # type: ignore[arg-type]
+    return wire
+
+
+def name_of(address: tuple[str, int], name: str = "localhost") -> str:
+    """Return the name in the certificate that a client of this name gets."""
+    with connect(address, name=name) as wire:
+        der = wire.socket.tls.getpeercert(binary_form=True)
+    names = [one for one in (b"first", b"second", b"localhost") if one in der]
+    return names[0].decode()

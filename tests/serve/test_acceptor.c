@@ -27,11 +27,11 @@ static uint64_t tell_time(void *data)
     return now_ns;
 }
 
-static void take(void *data, int fd, const struct sockaddr *peer)
+static void take(void *data, const struct serve_accepted *connection)
 {
     CHECK(data == &acceptor);
-    accepted[accepted_count++] = fd;
-    family = peer ? peer->sa_family : AF_UNSPEC;
+    accepted[accepted_count++] = connection->fd;
+    family = connection->has_address ? connection->address.ss_family : AF_UNSPEC;
 }
 
 static void prepare(const char *poller)

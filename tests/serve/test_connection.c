@@ -68,7 +68,7 @@ static void start(off_t size)
     CHECK_EQ(gs_http_service_new(&options, root.fd, &counts, &shard.service), 0);
     CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
     peer = pair[1];
-    serve_connection_init(&connection, pair[0], &shard, NULL, NOW_NS);
+    serve_connection_init(&connection, &(struct serve_accepted){.fd = pair[0]}, &shard, NOW_NS);
 }
 
 static void stop(void)

@@ -93,7 +93,8 @@ struct client {
 static void begin(struct client *client)
 {
     CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, client->pair), 0);
-    serve_connection_init(&client->connection, client->pair[0], &shard, NULL, NOW_NS);
+    serve_connection_init(&client->connection, &(struct serve_accepted){.fd = client->pair[0]},
+                          &shard, NOW_NS);
 }
 
 static void *run_client(void *argument)

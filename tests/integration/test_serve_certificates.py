@@ -1,0 +1,121 @@
+"""Certificates and options of TLS that have nothing to do with the architecture."""
+
+import threading
+from pathlib import Path
+
+from conftest import Serve
+from server import attempts, run_serve
+from wire import Wire, get, name_of
+
+from tls import certificate_files, listen_arguments, make_certificate, replace
+
+PLAIN = ("--listen", "127.0.0.1:0")
+
+
+def test_a_client_gets_the_certificate_of_the_name_it_asks_for(
+    serve: Serve, root: Path, tmp_path: Path
+) -> None:
+    first = make_certificate(tmp_path / "tls", "first", "first.example")
+    second = make_certificate(tmp_path / "tls", "second", "*.second.example", "second.example")
+    server = serve(
+        root,
+        *listen_arguments(first),
+        *("--certificate", str(second[0]), "--key", str(second[1])),
+    )
+    assert name_of(server.address, "first.example") == "first"
+    assert name_of(server.address, "second.example") == "second"
+    assert name_of(server.address, "www.second.example") == "second"
+    assert name_of(server.address, "other.example") == "first"
+
+
+def test_no_handshake_fails_while_a_certificate_changes(
+    serve: Serve, root: Path, tmp_path: Path
+) -> None:
+    files = make_certificate(tmp_path / "tls", "first")
+    others = [make_certificate(tmp_path / "tls", name) for name in ("second", "localhost")]
+    server = serve(root, *listen_arguments(files), "--workers", "2")
+    is_over = threading.Event()
+    seen: set[str] = set()
+    failed: list[str] = []
+
+    def ask() -> None:
+        while not is_over.is_set():
+            try:
+                seen.add(name_of(server.address))
+            except OSError as error:
+                failed.append(repr(error))
+
+    threads = [threading.Thread(target=ask) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for other, name in zip(others, ("second", "localhost"), strict=True):
+        replace(files, other)
+        server.send_signal(1)
+        assert any(name in seen for _ in attempts())
+    is_over.set()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+# ---- Redirects and HSTS ----
+
+
+def test_requests_without_tls_are_redirected(serve: Serve, root: Path) -> None:
+    server = serve(root, *listen_arguments(), *PLAIN, "--redirect-https", "--hsts", "1h")
+    port = server.address[1]
+    with Wire(server.addresses[1]) as wire:
+        for method in ("GET", "POST", "HEAD"):
+            response = wire.request(method, "/sub/a?b=%20&c")
+            assert response.status == 308
+            assert response.fields["location"] == f"https://test:{port}/sub/a?b=%20&c"
+            assert "strict-transport-security" not in response.fields
+        wire.send(b"GET / HTTP/1.1\r\nHost: [::1]:8080\r\n\r\n")
+        assert wire.response().fields["location"] == f"https://[::1]:{port}/"
+        wire.send(b"GET / HTTP/1.1\r\nHost: :80\r\n\r\n")
+        assert wire.response().status == 400
+    with Wire(server.address) as wire:
+        for target in ("/a.txt", "/large.bin", "/nonesuch", "/sub"):
+            assert wire.get(target).fields["strict-transport-security"] == "max-age=3600"
+        assert "strict-transport-security" in wire.get("/a.txt", Range="bytes=0-1").fields
+
+
+# ---- The command line ----
+
+
+def fails(*arguments: str) -> str:
+    """Return the line with which a server does not start."""
+    result = run_serve(*arguments)
+    assert result.returncode == 2
+    lines = result.stderr.splitlines()
+    assert len(lines) == 1, lines
+    return lines[0]
+
+
+def test_what_is_wrong_with_certificates_is_said_in_a_line(tmp_path: Path) -> None:
+    chain, key = (str(file) for file in certificate_files())
+    tls = ("--listen", "https://127.0.0.1:0")
+    root = str(tmp_path)
+    _, other = make_certificate(tmp_path / "tls", "other")
+    assert "needs --certificate" in fails(*tls, root)
+    assert "no --listen" in fails("--certificate", chain, "--key", key, root)
+    assert "no --listen" in fails("--redirect-https", root)
+    assert "--hsts needs" in fails(*tls, *PLAIN, "--certificate", chain, "--hsts", "1h", root)
+    assert "--key" in fails(*tls, "--certificate", chain, "--key", key, "--key", key, root)
+    assert "nonesuch" in fails(*tls, "--certificate", f"{root}/nonesuch", root)
+    assert other.name in fails(*tls, "--certificate", chain, "--key", str(other), root)
+
+
+def test_a_key_may_be_in_the_file_of_its_certificate(
+    serve: Serve, root: Path, tmp_path: Path
+) -> None:
+    chain, key = certificate_files()
+    both = tmp_path / "both.pem"
+    both.write_bytes(chain.read_bytes() + key.read_bytes())
+    both.chmod(0o600)
+    server = serve(root, "--listen", "https://127.0.0.1:0", "--certificate", str(both))
+    assert get(server.address, "/a.txt").status == 200
+    both.chmod(0o644)
+    server.send_signal(1)
+    server.expect("every user can read the key .*both.pem: chmod o-r")
+    assert any("every user" in line for _ in attempts() for line in server.stderr_lines())

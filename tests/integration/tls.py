@@ -1,0 +1,135 @@
+"""TLS for tests: certificates, and sockets that encrypt."""
+
+import atexit
+import functools
+import shutil
+import socket
+import ssl
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+
+class TlsAddress(tuple[str, int]):
+    """The address of a listener with TLS: a Wire makes a handshake there."""
+
+    __slots__ = ()
+
+
+def make_certificate(folder: Path, name: str, *names: str, days: int = 365) -> tuple[Path, Path]:
+    """Make a certificate that signs itself, for these names; return its file and that of its key.
+
+    Those of days below 0 have expired.
+    """
+    folder.mkdir(exist_ok=True)
+    certificate, key = folder / f"{name}.pem", folder / f"{name}.key"
+    alternatives = ",".join(f"DNS:{one}" for one in names or ("localhost",))
+    command = ["openssl", "req", "-x509", "-nodes", "-newkey", "ec"]
+    command += ["-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", f"/CN={name}"]
+    command += ["-addext", f"subjectAltName={alternatives}", "-days", str(days)]
+    subprocess.run(
+        [*command, "-keyout", str(key), "-out", str(certificate)], check=True, capture_output=True
+    )
+    return certificate, key
+
+
+def replace(files: tuple[Path, Path], others: tuple[Path, Path]) -> None:
+    """Replace the files of a certificate by those of another, as certbot does."""
+    for file, other in zip(files, others, strict=True):
+        shutil.copy(other, file.with_suffix(".new"))
+        file.with_suffix(".new").rename(file)
+
+
+@functools.cache
+def certificate_files() -> tuple[Path, Path]:
+    """Return the files of a certificate for localhost and of its key, for all tests."""
+    folder = Path(tempfile.mkdtemp(prefix="gossamer-tls-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return make_certificate(folder, "localhost")
+
+
+def listen_arguments(certificate: tuple[Path, Path] | None = None) -> list[str]:
+    """Return the arguments of a server that listens with TLS, on a free port."""
+    chain, key = certificate or certificate_files()
+    return [
+        *("--listen", "https://127.0.0.1:0"),
+        *("--certificate", str(chain), "--key", str(key)),
+    ]
+
+
+@functools.cache
+def trusting() -> ssl.SSLContext:
+    """Return the context of a client that trusts any server."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    return context
+
+
+class TlsSocket:
+    """The part of a socket's interface that a Wire uses, over TLS."""
+
+    def __init__(
+        self,
+        plain: socket.socket,
+        context: ssl.SSLContext | None = None,
+        name: str = "localhost",
+        session: ssl.SSLSession | None = None,
+    ) -> None:
+        """Make the handshake on a connected socket."""
+        self.plain = plain
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = (context or trusting()).wrap_bio(
+            self.incoming, self.outgoing, server_hostname=name, session=session
+        )
+        self.is_truncated = False
+        self.run(self.tls.do_handshake)
+
+    def run(self, step: Callable[[], object]) -> object:
+        """Make a step of TLS; send and receive as it needs."""
+        while True:
+            try:
+                result = step()
+            except ssl.SSLWantReadError:
+                self.flush()
+                if data := self.plain.recv(65536):
+                    self.incoming.write(data)
+                else:
+                    self.incoming.write_eof()
+            else:
+                self.flush()
+                return result
+
+    def flush(self) -> None:
+        """Send what is encrypted."""
+        if data := self.outgoing.read():
+            self.plain.sendall(data)
+
+    def sendall(self, data: bytes) -> None:
+        """Encrypt and send all of the data."""
+        if data:
+            self.run(lambda: self.tls.write(data))
+
+    def recv(self, size: int) -> bytes:
+        """Receive some bytes; none at the end of the stream."""
+        try:
+            return bytes(self.run(lambda: self.tls.read(size)))  # type: ignore[call-overload]
+        except ssl.SSLZeroReturnError:
+            return b""
+        except ssl.SSLEOFError:
+            self.is_truncated = True
+            return b""
+
+    def shutdown(self, how: int) -> None:
+        """Tell the server that nothing more will be sent; also end the stream below."""
+        if how == socket.SHUT_WR:
+            try:
+                self.tls.unwrap()
+            except ssl.SSLError:
+                self.flush()
+        self.plain.shutdown(how)
+
+    def __getattr__(self, name: str) -> object:
+        """Do everything else with the socket itself."""
+        return getattr(self.plain, name)

@@ -1,0 +1,134 @@
+/* Which tickets are accepted, when and where. */
+#include "tests/test.h"
+#include "tests/tls/certificates.h"
+#include "tests/tls/pair.h"
+
+#include <gossamer/clock.h>
+#include <openssl/ssl.h>
+
+uint64_t __real_gs_clock_wall(void);
+uint64_t __wrap_gs_clock_wall(void);
+
+#define HOUR_NS (3600 * (int64_t)GS_SECOND)
+static int64_t shift_ns;
+
+uint64_t __wrap_gs_clock_wall(void)
+{
+    return __real_gs_clock_wall() + (uint64_t)shift_ns;
+}
+
+static struct gs_tls_session *new_session(struct pair *pair)
+{
+    pair_renew(pair, "server.test");
+    if (pair_exchange(pair))
+        return NULL;
+    return gs_tls_engine_session(pair->client);
+}
+
+static bool is_resumed(struct pair *pair, struct gs_tls_session *session)
+{
+    struct gs_tls_info info;
+    pair_renew(pair, "server.test");
+    if (gs_tls_engine_resume(pair->client, session) || pair_exchange(pair))
+        return false;
+    gs_tls_engine_info(pair->server, &info);
+    return info.is_resumed;
+}
+
+TEST(ticket_lives_for_the_hour_and_the_next_whatever_the_clock_did_before)
+{
+    for (int i = 0; i < 2; i++) {
+        struct pair pair;
+        pair_init(&pair, NULL, NULL);
+        if (i)
+            pair_speak_1_2(&pair);
+        struct gs_tls_session *first = new_session(&pair);
+        CHECK(first && is_resumed(&pair, first));
+        shift_ns -= 5 * HOUR_NS;
+        CHECK(is_resumed(&pair, first));
+        shift_ns += 6 * HOUR_NS;
+        CHECK(is_resumed(&pair, first));
+        struct gs_tls_session *renewed = gs_tls_engine_session(pair.client);
+        CHECK(renewed);
+        shift_ns += HOUR_NS;
+        CHECK(!is_resumed(&pair, first));
+        CHECK(is_resumed(&pair, renewed));
+        shift_ns += 20000 * HOUR_NS;
+        CHECK(!is_resumed(&pair, renewed));
+        struct gs_tls_session *last = new_session(&pair);
+        CHECK(last && is_resumed(&pair, last));
+        gs_tls_session_free(first);
+        gs_tls_session_free(renewed);
+        gs_tls_session_free(last);
+        pair_done(&pair);
+    }
+}
+
+TEST(ticket_is_accepted_by_a_context_that_was_made_from_newer_files)
+{
+    struct pair pair, other;
+    pair_init(&pair, NULL, NULL);
+    pair_init(&other, NULL, NULL);
+    struct gs_tls_session *session = new_session(&pair);
+    CHECK(session && is_resumed(&other, session));
+    gs_tls_session_free(session);
+    pair_done(&pair);
+    pair_done(&other);
+}
+
+TEST(ticket_is_refused_by_a_context_for_other_names_or_other_rules)
+{
+    struct pair pair, other;
+    struct certificate_files files;
+    certificate_make("other.test", &files);
+    const struct gs_tls_certificate certificate = {.chain = files.chain, .key = files.key};
+    const struct gs_tls_options others[] = {
+        {.certificates = &certificate, .certificate_count = 1},
+        {.verify = GS_TLS_VERIFY_OPTIONAL, .ca_file = files.chain},
+    };
+    pair_init(&pair, NULL, NULL);
+    struct gs_tls_session *session = new_session(&pair);
+    for (unsigned i = 0; i < 2; i++) {
+        pair_init(&other, &others[i], NULL);
+        CHECK(session && !is_resumed(&other, session));
+        CHECK(pair_talk(other.client, other.server, 10, 100));
+        pair_done(&other);
+    }
+    gs_tls_session_free(session);
+    pair_done(&pair);
+}
+
+/* In a child, which turns the keys by itself: make a session, and write it. */
+static void write_session(struct pair *pair, int64_t hours, int fd)
+{
+    unsigned char *bytes = NULL;
+    shift_ns += hours * HOUR_NS;
+    struct gs_tls_session *session = new_session(pair);
+    int n = session ? i2d_SSL_SESSION((SSL_SESSION *)session, &bytes) : 0;
+    _exit(n <= 0 || write(fd, bytes, (size_t)n) != n);
+}
+
+TEST(processes_have_the_same_keys_after_a_fork_also_hours_later)
+{
+    struct pair pair;
+    pair_init(&pair, NULL, NULL);
+    for (int64_t hours = 0; hours < 4; hours++) {
+        unsigned char bytes[10000];
+        int fds[2], status;
+        CHECK(!pipe(fds));
+        pid_t child = fork();
+        if (!child)
+            write_session(&pair, hours, fds[1]);
+        CHECK_EQ(waitpid(child, &status, 0), child);
+        CHECK_EQ(status, 0);
+        const unsigned char *at = bytes;
+        ssize_t n = read(fds[0], bytes, sizeof bytes);
+        SSL_SESSION *session = n > 0 ? d2i_SSL_SESSION(NULL, &at, n) : NULL;
+        shift_ns += hours * HOUR_NS;
+        CHECK(session && is_resumed(&pair, (struct gs_tls_session *)session));
+        SSL_SESSION_free(session);
+        close(fds[0]);
+        close(fds[1]);
+    }
+    pair_done(&pair);
+}
