@@ -7,10 +7,13 @@
 #include <errno.h>
 #include <string.h>
 
-/* Received bytes are stored behind a gap of the buffer, and what they decrypt to at its start. The
- * gap is larger than the part of a record that an engine keeps from before, so that plaintext never
- * reaches bytes that are not decrypted yet. */
-enum { GAP = 20 * 1024, PART = 64 * 1024 };
+/* Received bytes are stored behind a gap at the start of the buffer, and what they decrypt to at its
+ * start. The gap has the length of two records: the part of one that the engine may keep from before,
+ * and the one that is decrypted. So a record and its plaintext never overlap. */
+enum { GAP = LOAD_TLS_GAP, SIZE = LOAD_TLS_GAP + LOAD_BUFFER_SIZE };
+
+/* What is encrypted at once. */
+enum { PART = 64 * 1024 };
 
 /* ---- The run ---- */
 
@@ -85,8 +88,7 @@ static void *decrypt(void *argument)
     size_t total = 0;
     ssize_t n;
     do {
-        n = gs_tls_engine_read(call->tls->engine, &call->input, call->plain + total,
-                               LOAD_BUFFER_SIZE - total);
+        n = gs_tls_engine_read(call->tls->engine, &call->input, call->plain + total, SIZE - total);
         total += n > 0 ? (size_t)n : 0;
     } while (n > 0 && call->input.n);
     call->tls->end = n > 0 ? -EAGAIN : (int)n;
@@ -145,7 +147,7 @@ static int flush(struct load_tls *tls, int fd, uint64_t deadline_ns)
  * gs_load_tls_recv. */
 static ssize_t receive(struct load_tls *tls, int fd, char *buffer, uint64_t deadline_ns)
 {
-    ssize_t n = gs_recv(fd, buffer + GAP, LOAD_BUFFER_SIZE - GAP, 0, deadline_ns);
+    ssize_t n = gs_recv(fd, buffer + GAP, LOAD_BUFFER_SIZE, 0, deadline_ns);
     if (n <= 0)
         return n;
     struct call call = {.tls = tls, .input = {buffer + GAP, (size_t)n}, .plain = buffer};

@@ -2,7 +2,7 @@
  * tls_client_absent.c stands in for tls_client.c, and no connection ever has TLS.
  *
  * OpenSSL runs on the worker's stack. An idle connection has no buffer: the clients of a worker
- * share its buffer of LOAD_BUFFER_SIZE. */
+ * share its buffer. */
 #ifndef GS_LOAD_TLS_CLIENT_H
 #define GS_LOAD_TLS_CLIENT_H
 

@@ -183,7 +183,7 @@ static int allocate(struct load_worker *worker)
     size_t request_count = worker->target->request_count;
     worker->clients = calloc(worker->client_count, sizeof *worker->clients);
     worker->expected_lengths = calloc(request_count, sizeof *worker->expected_lengths);
-    worker->buffer = malloc(LOAD_BUFFER_SIZE);
+    worker->buffer = malloc(LOAD_TLS_GAP + LOAD_BUFFER_SIZE);
     if (!worker->clients || !worker->expected_lengths || !worker->buffer)
         return -ENOMEM;
     for (size_t i = 0; i < request_count; i++)
