@@ -9,7 +9,8 @@
  * closes the connection.
  *
  * Times are those of the system calls: connecting lasts from connect until the first send succeeds,
- * a response from before the send until after the receive that returned its last byte. */
+ * a response from before the send until after the receive that returned its last byte. With TLS,
+ * connecting includes the handshake, and a response what it takes to encrypt and to decrypt. */
 #include "load/request_log.h"
 #include "load/worker.h"
 
@@ -36,12 +37,16 @@ struct client {
     bool has_excess;         /* bytes came after the last response */
     bool is_cut;             /* the last request was not sent whole: its response came before */
     uint64_t connect_ns;     /* LOAD_NO_TIME once the first response was recorded */
+    uint64_t handshake_ns;   /* of connect_ns; LOAD_NO_TIME without TLS */
     struct load_timestamps times;
     struct gs_http_response_parser response;
+    struct load_tls tls;
 };
 
 static void disconnect(struct client *client)
 {
+    if (client->tls.engine)
+        gs_load_tls_close(&client->tls, &client->worker->target->tls, client->fd);
     if (client->fd >= 0)
         gs_close(client->fd);
     client->fd = -1;
@@ -49,8 +54,10 @@ static void disconnect(struct client *client)
 
 /* The error of a request whose call failed with err. -ECANCELED occurs only at the end of the run,
  * when it is not counted. */
-static enum load_error error_of(int err)
+static enum load_error error_of(const struct client *client, int err)
 {
+    if (err == -EPROTO && client->tls.engine)
+        return gs_load_tls_error(&client->tls, &client->worker->metrics);
     return err == -ETIMEDOUT || err == -ECANCELED ? LOAD_TIMEOUT : LOAD_RESET;
 }
 
@@ -59,8 +66,8 @@ static enum load_error error_of(int err)
 static enum load_error fail_to_connect(struct client *client, int err)
 {
     struct load_worker *worker = client->worker;
-    if (err == -ETIMEDOUT || err == -ECANCELED)
-        return LOAD_TIMEOUT;
+    if (err == -ETIMEDOUT || err == -ECANCELED || err == -EPROTO)
+        return error_of(client, err);
     worker->metrics.connect_error = err;
     return err == -ECONNRESET || err == -EPIPE ? LOAD_RESET : LOAD_CONNECT;
 }
@@ -76,7 +83,7 @@ static int start_connect(struct client *client)
 {
     struct load_worker *worker = client->worker;
     client->response_count = 0;
-    client->connect_ns = LOAD_NO_TIME;
+    client->connect_ns = client->handshake_ns = LOAD_NO_TIME;
     client->is_new = true;
     client->is_reused = false;
     client->fd = gs_load_addresses_open_socket(&worker->target->addresses, worker->sources_used++);
@@ -88,9 +95,13 @@ static int start_connect(struct client *client)
 
 static void record_connection(struct client *client, uint64_t start_ns, uint64_t connected_ns)
 {
+    struct load_metrics *metrics = &client->worker->metrics;
+    bool is_resumed = client->tls.engine && gs_load_tls_record(&client->tls, metrics);
     client->connect_ns = connected_ns - start_ns;
-    if (gs_load_worker_is_measuring(client->worker, connected_ns))
-        client->worker->metrics.connections++;
+    if (!gs_load_worker_is_measuring(client->worker, connected_ns))
+        return;
+    metrics->connections++;
+    metrics->resumed += is_resumed;
 }
 
 /* Calling connect again reports the progress: -EALREADY while the connection is pending. */
@@ -106,21 +117,44 @@ static int wait_until_connected(struct client *client, uint64_t deadline_ns)
     return err;
 }
 
+static int make_handshake(struct client *client, uint64_t deadline_ns)
+{
+    struct load_worker *worker = client->worker;
+    uint64_t start_ns = gs_clock_now();
+    int err = gs_load_tls_connect(&client->tls, &worker->target->tls, client->fd, worker->buffer,
+                                  deadline_ns);
+    client->is_new = false;
+    client->handshake_ns = gs_clock_now() - start_ns;
+    return err;
+}
+
+/* Establish a connection, with TLS if the server has it. Returns 0 or -errno. */
+static int establish(struct client *client)
+{
+    struct load_worker *worker = client->worker;
+    uint64_t start_ns = gs_clock_now();
+    uint64_t deadline_ns = gs_clock_after(start_ns, worker->settings->timeout_ns);
+    int err = start_connect(client);
+    if (!err)
+        err = wait_until_connected(client, deadline_ns);
+    if (!err && worker->target->tls.context)
+        err = make_handshake(client, deadline_ns);
+    if (!err)
+        record_connection(client, start_ns, gs_clock_now());
+    return err;
+}
+
 /* Establish a connection before the first request. On failure the first request connects, and
  * reports the error. */
 static void preconnect(struct client *client)
 {
-    uint64_t start_ns = gs_clock_now();
-    int err = start_connect(client);
-    if (!err)
-        err = wait_until_connected(client,
-                                   gs_clock_after(start_ns, client->worker->settings->timeout_ns));
-    if (err) {
+    int err = establish(client);
+    if (!err && client->tls.engine)
+        err = (int)gs_load_tls_send(&client->tls, client->fd, NULL, 0);
+    if (err)
         disconnect(client);
-        return;
-    }
-    client->is_reused = true;
-    record_connection(client, start_ns, gs_clock_now());
+    else
+        client->is_reused = true;
 }
 
 /* ---- Receiving ---- */
@@ -144,17 +178,27 @@ static bool parse_received(struct client *client, size_t n)
     return used >= 0;
 }
 
-/* Receive once. The clients of a worker share its buffer: no other client runs between the receive
- * and the end of its use. */
+/* The clients of a worker share its buffer: no other client runs between the receive and the end of
+ * its use. */
+static ssize_t receive(struct client *client, uint64_t deadline_ns)
+{
+    char *buffer = client->worker->buffer;
+    if (client->tls.engine)
+        return gs_load_tls_recv(&client->tls, client->fd, buffer, deadline_ns);
+    return gs_recv(client->fd, buffer, LOAD_BUFFER_SIZE, 0, deadline_ns);
+}
+
 static enum load_error receive_part(struct client *client, uint64_t deadline_ns)
 {
-    ssize_t n = gs_recv(client->fd, client->worker->buffer, LOAD_BUFFER_SIZE, 0, deadline_ns);
+    ssize_t n = receive(client, deadline_ns);
     if (n < 0)
-        return error_of((int)n);
+        return error_of(client, (int)n);
     if (n > 0)
         return parse_received(client, (size_t)n) ? LOAD_OK : LOAD_PARSE;
     if (gs_http_response_parser_end(&client->response))
         return LOAD_CLOSED;
+    if (gs_load_tls_is_truncated(&client->tls))
+        return LOAD_TRUNCATED;
     client->times.end_ns = gs_clock_now();
     return LOAD_OK;
 }
@@ -167,7 +211,7 @@ static enum load_error receive_response(struct client *client)
         /* Yield to other clients even if the response was received already. */
         int err = gs_wait_readable(client->fd, deadline_ns);
         if (err)
-            return error_of(err);
+            return error_of(client, err);
         client->is_new = false;
     }
     enum load_error error = LOAD_OK;
@@ -219,9 +263,17 @@ static enum load_error wait_for_room(struct client *client, uint64_t deadline_ns
     int ready = gs_select(cases, 2, deadline_ns);
     client->is_new = false;
     if (ready)
-        return ready < 0 ? error_of(ready) : LOAD_OK;
+        return ready < 0 ? error_of(client, ready) : LOAD_OK;
     enum load_error error = receive_part(client, 0);
     return error == LOAD_TIMEOUT ? LOAD_OK : error;
+}
+
+/* Send without waiting. Returns the number of bytes taken, or -ETIMEDOUT if there is no room. */
+static ssize_t send_part(struct client *client, const char *bytes, size_t n)
+{
+    if (client->tls.engine)
+        return gs_load_tls_send(&client->tls, client->fd, bytes, n);
+    return gs_send(client->fd, bytes, n, 0, 0);
 }
 
 /* Send until the response is complete, or the connection is broken: it may have arrived before. */
@@ -230,16 +282,17 @@ static enum load_error send_rest(struct client *client, const char *bytes, size_
     uint64_t deadline_ns =
         gs_clock_after(client->times.sent_ns, client->worker->settings->timeout_ns);
     enum load_error error = LOAD_OK;
-    while (n && error == LOAD_OK && !gs_http_response_parser_is_done(&client->response)) {
-        ssize_t sent = gs_send(client->fd, bytes, n, 0, 0);
+    while ((n || gs_load_tls_is_sending(&client->tls)) && error == LOAD_OK &&
+           !gs_http_response_parser_is_done(&client->response)) {
+        ssize_t sent = send_part(client, bytes, n);
         if (sent == -ETIMEDOUT)
             error = wait_for_room(client, deadline_ns);
         else if (sent < 0)
-            error = error_of((int)sent);
+            error = error_of(client, (int)sent);
         else
             bytes += sent, n -= (size_t)sent;
     }
-    client->is_cut = n > 0;
+    client->is_cut = n || gs_load_tls_is_sending(&client->tls);
     return error == LOAD_RESET && receive_response(client) == LOAD_OK ? LOAD_OK : error;
 }
 
@@ -250,8 +303,19 @@ static enum load_error send_request(struct client *client)
     return send_rest(client, bytes, length);
 }
 
+static enum load_error connect_by_tls_and_send(struct client *client)
+{
+    int err = establish(client);
+    if (err)
+        return fail_to_connect(client, err);
+    client->times.sent_ns = gs_clock_now();
+    return send_request(client);
+}
+
 static enum load_error connect_and_send(struct client *client)
 {
+    if (client->worker->target->tls.context)
+        return connect_by_tls_and_send(client);
     uint64_t start_ns = gs_clock_now();
     int err = start_connect(client);
     if (err)
@@ -365,7 +429,8 @@ static void record_outcome(struct client *client, enum load_error error)
     if (error != LOAD_OK)
         client->times.end_ns = gs_clock_now();
     struct load_sample sample = gs_load_timestamps_sample(&client->times, client->connect_ns);
-    client->connect_ns = LOAD_NO_TIME;
+    sample.handshake_ns = client->handshake_ns;
+    client->connect_ns = client->handshake_ns = LOAD_NO_TIME;
     if (error == LOAD_OK)
         gs_load_busy_poll_record_response(&worker->poll, sample.service_ns);
     if (!gs_load_worker_is_counted(worker, client->is_measured, client->times.end_ns))
@@ -395,7 +460,7 @@ static void idle_until(struct client *client, uint64_t until_ns)
 {
     if (client->fd >= 0) {
         client->is_new = false;
-        ssize_t n = gs_recv(client->fd, client->worker->buffer, LOAD_BUFFER_SIZE, 0, until_ns);
+        ssize_t n = receive(client, until_ns);
         if (n == -ETIMEDOUT || n == -ECANCELED)
             return;
         disconnect(client); /* the server closed the connection */
@@ -425,7 +490,8 @@ static bool think(struct client *client, enum load_error error)
     struct load_worker *worker = client->worker;
     bool is_first = !client->times.sent_ns;
     uint64_t pause_ns = is_first ? 0 : worker->settings->think_ns;
-    if (error == LOAD_CONNECT && pause_ns < retry_interval_ns)
+    bool is_refused = error == LOAD_CONNECT || error == LOAD_HANDSHAKE || error == LOAD_CERTIFICATE;
+    if (is_refused && pause_ns < retry_interval_ns)
         pause_ns = retry_interval_ns;
     if (pause_ns)
         idle_until(client, gs_clock_after(client->times.end_ns, pause_ns));
@@ -441,7 +507,8 @@ static bool wait_for_next_request(struct client *client, enum load_error error)
 
 void *gs_load_client_run(void *worker)
 {
-    struct client client = {.worker = worker, .fd = -1, .connect_ns = LOAD_NO_TIME};
+    struct client client = {
+        .worker = worker, .fd = -1, .connect_ns = LOAD_NO_TIME, .handshake_ns = LOAD_NO_TIME};
     const struct load_settings *settings = client.worker->settings;
     enum load_error error = LOAD_OK;
     client.times.scheduled_ns = client.times.free_ns = LOAD_NO_TIME;
@@ -454,5 +521,6 @@ void *gs_load_client_run(void *worker)
         disconnect_unless_kept(&client, error);
     }
     disconnect(&client);
+    gs_load_tls_done(&client.tls);
     return NULL;
 }

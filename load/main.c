@@ -67,8 +67,9 @@ static void explain_log(const struct load_settings *settings, int err)
 static void explain_giving_up(const struct load_result *result)
 {
     int err = result->metrics.connect_error;
+    const char *reason = err ? strerror(-err) : result->metrics.tls_reason;
     fprintf(stderr, "%s: gave up: no response has arrived%s%s (--give-up 0 keeps trying)\n",
-            gs_load_command.name, err ? ": " : "", err ? strerror(-err) : "");
+            gs_load_command.name, reason[0] ? ": " : "", reason);
 }
 
 static int exit_status(const struct load_result *result)

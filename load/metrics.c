@@ -8,9 +8,10 @@
 #include <string.h>
 
 const char *const gs_load_error_names[LOAD_ERROR_KINDS] = {
-    [LOAD_CONNECT] = "connect", [LOAD_TIMEOUT] = "timeout", [LOAD_RESET] = "reset",
-    [LOAD_STATUS] = "status",   [LOAD_LENGTH] = "length",   [LOAD_PARSE] = "parse",
-    [LOAD_CLOSED] = "closed",
+    [LOAD_CONNECT] = "connect", [LOAD_TIMEOUT] = "timeout",     [LOAD_RESET] = "reset",
+    [LOAD_STATUS] = "status",   [LOAD_LENGTH] = "length",       [LOAD_PARSE] = "parse",
+    [LOAD_CLOSED] = "closed",   [LOAD_HANDSHAKE] = "handshake", [LOAD_CERTIFICATE] = "certificate",
+    [LOAD_TLS] = "tls",         [LOAD_TRUNCATED] = "truncated",
 };
 
 static const uint64_t max_time_ns = 3600 * GS_SECOND;
@@ -56,6 +57,8 @@ static void record_start(struct load_metrics *metrics, const struct load_sample 
 {
     if (sample->connect_ns != LOAD_NO_TIME)
         gs_histogram_record(&metrics->times[LOAD_TIME_CONNECT], sample->connect_ns);
+    if (sample->handshake_ns != LOAD_NO_TIME)
+        gs_histogram_record(&metrics->times[LOAD_TIME_HANDSHAKE], sample->handshake_ns);
     if (sample->send_delay_ns != LOAD_NO_TIME)
         gs_histogram_record(&metrics->times[LOAD_TIME_SEND_DELAY], sample->send_delay_ns);
 }
@@ -179,6 +182,7 @@ static void add(struct load_metrics *sum, const struct load_metrics *metrics)
     }
     sum->bytes += metrics->bytes;
     sum->connections += metrics->connections;
+    sum->resumed += metrics->resumed;
     sum->retried += metrics->retried;
     sum->queued += metrics->queued;
     sum->excessive += metrics->excessive;
@@ -189,6 +193,10 @@ static void add(struct load_metrics *sum, const struct load_metrics *metrics)
         sum->connect_error = metrics->connect_error;
     if (metrics->parse_reason)
         sum->parse_reason = metrics->parse_reason;
+    if (!sum->tls[0])
+        memcpy(sum->tls, metrics->tls, sizeof sum->tls);
+    if (!sum->tls_reason[0])
+        memcpy(sum->tls_reason, metrics->tls_reason, sizeof sum->tls_reason);
 }
 
 /* Once sorted, the first and the last `drop` of the buffered samples are those of the whole run,

@@ -5,16 +5,21 @@
 #include "load/samples.h"
 
 #include <gossamer/histogram.h>
+#include <gossamer/tls_context.h>
 
 /* Why a request failed. */
 enum load_error {
-    LOAD_CONNECT, /* the connection could not be established */
-    LOAD_TIMEOUT, /* connecting, or the response, took longer than --timeout */
-    LOAD_RESET,   /* the connection was reset */
-    LOAD_STATUS,  /* unexpected status */
-    LOAD_LENGTH,  /* unexpected length of the body */
-    LOAD_PARSE,   /* the response is not valid HTTP */
-    LOAD_CLOSED,  /* the server closed the connection before the end of the response */
+    LOAD_CONNECT,     /* the connection could not be established */
+    LOAD_TIMEOUT,     /* connecting, or the response, took longer than --timeout */
+    LOAD_RESET,       /* the connection was reset */
+    LOAD_STATUS,      /* unexpected status */
+    LOAD_LENGTH,      /* unexpected length of the body */
+    LOAD_PARSE,       /* the response is not valid HTTP */
+    LOAD_CLOSED,      /* the server closed the connection before the end of the response */
+    LOAD_HANDSHAKE,   /* the TLS handshake failed, except by the server's certificate */
+    LOAD_CERTIFICATE, /* the server's certificate cannot be trusted */
+    LOAD_TLS,         /* TLS failed after the handshake */
+    LOAD_TRUNCATED,   /* a body without a length ended without the end of TLS: it may be cut off */
     LOAD_ERROR_KINDS,
     LOAD_OK = LOAD_ERROR_KINDS, /* no error */
 };
@@ -23,6 +28,7 @@ enum load_error {
  * are not recorded: the service times are the response times. */
 enum load_time {
     LOAD_TIME_CONNECT,
+    LOAD_TIME_HANDSHAKE,
     LOAD_TIME_FIRST_BYTE,
     LOAD_TIME_SERVICE,
     LOAD_TIME_RESPONSE,
@@ -51,6 +57,7 @@ struct load_metrics {
     uint64_t unexpected_statuses[LOAD_STATUSES]; /* add up to errors[LOAD_STATUS] */
     uint64_t bytes;                              /* received, headers included */
     uint64_t connections;                        /* established */
+    uint64_t resumed;   /* connections that took up an earlier TLS session */
     uint64_t retried;   /* requests sent again as the server had closed the reused connection */
     uint64_t queued;    /* requests scheduled while all connections were busy */
     uint64_t excessive; /* responses with bytes after their end */
@@ -60,6 +67,8 @@ struct load_metrics {
     int connect_error; /* -errno of the last connection that failed */
     const char
         *parse_reason; /* of the last error of kind LOAD_PARSE; a constant, in all processes */
+    char tls[64];      /* version and cipher of the first connection; "": none */
+    char tls_reason[GS_TLS_TEXT];               /* of the first error of TLS; "": none */
     struct gs_histogram times[LOAD_TIME_KINDS]; /* ns */
     struct load_sample_buffer samples;
 };

@@ -129,6 +129,7 @@ int gs_load_report_json(const struct load_settings *settings, const struct load_
     write_count(file, "requests", metrics->requests);
     write_errors(file, metrics);
     write_text(file, "parse_reason", metrics->parse_reason);
+    write_text(file, "tls_reason", metrics->tls_reason[0] ? metrics->tls_reason : NULL);
     write_statuses(file, "statuses", metrics->statuses);
     write_statuses(file, "unexpected_statuses", metrics->unexpected_statuses);
     write_number(file, "seconds", result->seconds);
@@ -141,6 +142,7 @@ int gs_load_report_json(const struct load_settings *settings, const struct load_
     write_histogram(file, "response_us", &metrics->times[LOAD_TIME_RESPONSE]);
     write_histogram(file, "service_us", gs_load_report_service(settings, metrics));
     write_histogram(file, "connect_us", &metrics->times[LOAD_TIME_CONNECT]);
+    write_histogram(file, "handshake_us", &metrics->times[LOAD_TIME_HANDSHAKE]);
     write_histogram(file, "total_us", &metrics->times[LOAD_TIME_TOTAL]);
     write_histogram(file, "first_byte_us", &metrics->times[LOAD_TIME_FIRST_BYTE]);
     write_histogram(file, "send_delay_us", &metrics->times[LOAD_TIME_SEND_DELAY]);
@@ -148,6 +150,8 @@ int gs_load_report_json(const struct load_settings *settings, const struct load_
     write_waiting(file, "waiting_for_response", &metrics->for_response);
     write_count(file, "requests_queued", metrics->queued);
     write_count(file, "connections_opened", metrics->connections);
+    write_count(file, "connections_resumed", metrics->resumed);
+    write_text(file, "tls", metrics->tls[0] ? metrics->tls : NULL);
     write_count(file, "requests_retried", metrics->retried);
     write_count(file, "responses_with_excess", metrics->excessive);
     write_count(file, "dropped_samples", metrics->dropped);

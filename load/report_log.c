@@ -66,15 +66,19 @@ int gs_load_report_log(const struct load_result *result, FILE *file)
     fputs("\"StartTimestamp\",\"Interval_Length\",\"Interval_Max\",\"Interval_Compressed_"
           "Histogram\"\n",
           file);
-    static const char *const tags[LOAD_TIME_KINDS] = {
-        [LOAD_TIME_CONNECT] = "connect",       [LOAD_TIME_FIRST_BYTE] = "first_byte",
-        [LOAD_TIME_SERVICE] = "service",       [LOAD_TIME_RESPONSE] = "response",
-        [LOAD_TIME_SEND_DELAY] = "send_delay", [LOAD_TIME_TOTAL] = "total"};
+    static const char *const tags[LOAD_TIME_KINDS] = {[LOAD_TIME_CONNECT] = "connect",
+                                                      [LOAD_TIME_HANDSHAKE] = "handshake",
+                                                      [LOAD_TIME_FIRST_BYTE] = "first_byte",
+                                                      [LOAD_TIME_SERVICE] = "service",
+                                                      [LOAD_TIME_RESPONSE] = "response",
+                                                      [LOAD_TIME_SEND_DELAY] = "send_delay",
+                                                      [LOAD_TIME_TOTAL] = "total"};
     int err = 0;
     for (int i = 0; !err && i < LOAD_TIME_KINDS; i++) {
         const struct gs_histogram *times = &result->metrics.times[i];
-        bool is_open_loop_only = i == LOAD_TIME_SERVICE || i == LOAD_TIME_SEND_DELAY;
-        if (times->count || !is_open_loop_only)
+        bool is_optional =
+            i == LOAD_TIME_SERVICE || i == LOAD_TIME_SEND_DELAY || i == LOAD_TIME_HANDSHAKE;
+        if (times->count || !is_optional)
             err = write_interval(file, tags[i], result->seconds, times);
     }
     return err ? err : ferror(file) ? -EIO : 0;

@@ -53,6 +53,8 @@ static void print_errors(FILE *file, const struct load_metrics *metrics)
         between = ", ";
     }
     fputs(*between == ',' ? ")\n" : "\n", file);
+    if (metrics->tls_reason[0])
+        fprintf(file, "  the first of TLS: %s\n", metrics->tls_reason);
 }
 
 /* statuses: of correct responses, or of errors of kind "status". */
@@ -115,10 +117,13 @@ static void print_waiting(FILE *file, const char *for_what, const struct load_wa
 
 static void print_times(FILE *file, const struct load_metrics *metrics)
 {
-    static const char *const names[LOAD_TIME_KINDS] = {
-        [LOAD_TIME_CONNECT] = "connect",       [LOAD_TIME_FIRST_BYTE] = "first byte",
-        [LOAD_TIME_SERVICE] = "service",       [LOAD_TIME_RESPONSE] = "response",
-        [LOAD_TIME_SEND_DELAY] = "send delay", [LOAD_TIME_TOTAL] = "total"};
+    static const char *const names[LOAD_TIME_KINDS] = {[LOAD_TIME_CONNECT] = "connect",
+                                                       [LOAD_TIME_HANDSHAKE] = "handshake",
+                                                       [LOAD_TIME_FIRST_BYTE] = "first byte",
+                                                       [LOAD_TIME_SERVICE] = "service",
+                                                       [LOAD_TIME_RESPONSE] = "response",
+                                                       [LOAD_TIME_SEND_DELAY] = "send delay",
+                                                       [LOAD_TIME_TOTAL] = "total"};
     const struct gs_histogram *response = &metrics->times[LOAD_TIME_RESPONSE];
     if (response->count || metrics->times[LOAD_TIME_CONNECT].count)
         print_heading(file);
@@ -173,6 +178,8 @@ int gs_load_report_text(const struct load_settings *settings, const struct load_
     if (metrics->retried)
         fprintf(file, "  (%" PRIu64 " requests retried on a new connection)", metrics->retried);
     fputc('\n', file);
+    if (metrics->tls[0])
+        fprintf(file, "  %s; %" PRIu64 " resumed a session\n", metrics->tls, metrics->resumed);
     if (metrics->excessive)
         fprintf(file, "%-17s%12" PRIu64 " responses were followed by other bytes\n", "excess",
                 metrics->excessive);

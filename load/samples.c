@@ -17,6 +17,7 @@ struct load_sample gs_load_timestamps_sample(const struct load_timestamps *times
                                  .service_ns = duration(times->sent_ns, times->end_ns),
                                  .first_byte_ns = duration(times->sent_ns, times->first_byte_ns),
                                  .connect_ns = connect_ns,
+                                 .handshake_ns = LOAD_NO_TIME,
                                  .send_delay_ns = LOAD_NO_TIME};
     sample.response_ns = sample.service_ns;
     if (times->scheduled_ns == LOAD_NO_TIME)

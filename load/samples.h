@@ -36,6 +36,7 @@ struct load_sample {
     uint64_t service_ns;    /* sent to last byte */
     uint64_t first_byte_ns; /* sent to first byte */
     uint64_t connect_ns;    /* LOAD_NO_TIME unless this was the first response on its connection */
+    uint64_t handshake_ns;  /* the part of connect_ns that is TLS; LOAD_NO_TIME without */
     uint64_t send_delay_ns; /* LOAD_NO_TIME in a closed loop */
 };
 

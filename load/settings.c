@@ -54,6 +54,19 @@ static const struct cli_option options[] = {
     {"expect-length", '\0', "BYTES",
      "expected body length; same: as in the first response (default: any)", CLI_TEXT,
      &expect_length},
+    {"ca", '\0', "FILE",
+     "verify the server's certificate, by the CAs in this PEM file (default: those of the system, "
+     "and not for loopback addresses)",
+     CLI_TEXT, &chosen.ca, .group = "TLS"},
+    {"insecure", '\0', NULL, "do not verify the server's certificate", CLI_FLAG,
+     &chosen.is_insecure},
+    {"cert", '\0', "FILE", "certificate for servers that ask for one, with its issuers, PEM",
+     CLI_TEXT, &chosen.cert},
+    {"cert-key", '\0', "FILE", "key of --cert, PEM (default: in the same file)", CLI_TEXT,
+     &chosen.cert_key},
+    {"resume", '\0', NULL,
+     "resume the TLS session of a client's connection in its next one, instead of full handshakes",
+     CLI_FLAG, &chosen.resumes},
     {"warmup", '\0', "TIME", "run this long before the measured time", CLI_DURATION,
      &chosen.warmup_ns, .group = "Measurement"},
     {"drop", '\0', "K", "exclude the first and last K responses from the histograms", CLI_NUMBER,
@@ -172,6 +185,10 @@ static int check(struct load_settings *settings)
             return cli_fail(&gs_load_command, "invalid header field: \"%.*s\"",
                             (int)strcspn(line, "\r\n"), line);
     }
+    if (settings->ca && settings->is_insecure)
+        return cli_fail(&gs_load_command, "--ca and --insecure are mutually exclusive");
+    if (settings->cert_key && !settings->cert)
+        return cli_fail(&gs_load_command, "--cert-key requires --cert");
     complete(settings);
     return 0;
 }
@@ -208,6 +225,11 @@ void gs_load_settings_done(struct load_settings *settings)
 bool gs_load_is_open_loop(const struct load_settings *settings)
 {
     return settings->rate > 0;
+}
+
+bool gs_load_has_tls_option(const struct load_settings *settings)
+{
+    return settings->ca || settings->cert || settings->is_insecure || settings->resumes;
 }
 
 bool gs_load_is_head(const struct load_settings *settings)

@@ -37,6 +37,9 @@ struct load_settings {
     const char *method;
     const char *body; /* NULL: none; "@NAME": that of a file */
     struct cli_list headers;
+    const char *ca, *cert, *cert_key;       /* files; NULL: not given */
+    bool is_insecure;                       /* the server's certificate is not verified */
+    bool resumes;                           /* TLS sessions */
     const char *json, *hdr, *hdr_log, *log; /* NULL: not written */
     FILE *log_file;                         /* of `log`, while the run lasts */
 };
@@ -55,6 +58,9 @@ GS_MUST_CHECK int gs_load_settings_choose_processes(struct load_settings *settin
 
 /* Whether a rate was given. */
 bool gs_load_is_open_loop(const struct load_settings *settings);
+
+/* Whether an option was given that only has a meaning with TLS. */
+bool gs_load_has_tls_option(const struct load_settings *settings);
 
 /* Whether the method is HEAD, so that responses have no body. */
 bool gs_load_is_head(const struct load_settings *settings);

@@ -2,6 +2,7 @@
 
 #include "load/base64.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -155,6 +156,26 @@ static int parse_url(const char *text, struct load_url *ret_url)
     return err;
 }
 
+static bool is_loopback(const struct sockaddr_storage *address)
+{
+    if (address->ss_family == AF_INET)
+        return ntohl(((const struct sockaddr_in *)address)->sin_addr.s_addr) >> 24 == 127;
+    return IN6_IS_ADDR_LOOPBACK(&((const struct sockaddr_in6 *)address)->sin6_addr);
+}
+
+static int add_server(struct load_target *target, const struct load_settings *settings,
+                      const struct load_url *url)
+{
+    if (!url->is_https && gs_load_has_tls_option(settings))
+        return cli_fail(&gs_load_command,
+                        "--ca, --insecure, --cert and --resume require an https URL");
+    int err = gs_load_addresses_resolve(url, settings, &target->addresses);
+    if (err || !url->is_https)
+        return err;
+    return gs_load_tls_target_init(&target->tls, settings, url,
+                                   is_loopback(&target->addresses.server));
+}
+
 static int add_requests(struct load_target *target, const struct load_settings *settings)
 {
     struct load_url first, url;
@@ -163,7 +184,8 @@ static int add_requests(struct load_target *target, const struct load_settings *
         err = parse_url(settings->urls[i], &url);
         if (err)
             return err;
-        if (strcasecmp(url.host, first.host) != 0 || strcmp(url.port, first.port) != 0)
+        if (strcasecmp(url.host, first.host) != 0 || strcmp(url.port, first.port) != 0 ||
+            url.is_https != first.is_https)
             return cli_fail(&gs_load_command, "all URLs must name one server: %s is not %s",
                             url.authority, first.authority);
         struct load_request *request = &target->requests[target->request_count++];
@@ -171,7 +193,7 @@ static int add_requests(struct load_target *target, const struct load_settings *
         if (!err)
             err = build_request(target, settings, &url, true, &request->last);
     }
-    return err ? err : gs_load_addresses_resolve(&first, settings, &target->addresses);
+    return err ? err : add_server(target, settings, &first);
 }
 
 int gs_load_target_init(struct load_target *target, const struct load_settings *settings)
@@ -198,4 +220,5 @@ void gs_load_target_done(struct load_target *target)
     }
     free(target->requests);
     free(target->body.bytes);
+    gs_load_tls_target_done(&target->tls);
 }

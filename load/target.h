@@ -4,6 +4,7 @@
 #define GS_LOAD_TARGET_H
 
 #include "load/addresses.h"
+#include "load/tls_client.h"
 
 #include <stddef.h>
 
@@ -19,12 +20,13 @@ struct load_request {
 
 struct load_target {
     struct load_addresses addresses;
+    struct load_tls_target tls;
     size_t request_count;
     struct load_request *requests;
     struct load_bytes body; /* of each request */
 };
 
-/* Returns 0 or, after printing a line to stderr, -EINVAL (invalid URLs, or an unreadable body),
+/* Returns 0 or, after printing a line to stderr, -EINVAL (invalid URLs, or an unreadable file),
  * -EHOSTUNREACH (unknown host) or -ENOMEM. */
 GS_MUST_CHECK int gs_load_target_init(struct load_target *target,
                                       const struct load_settings *settings);

@@ -43,20 +43,17 @@ static const char *host_end(const char *authority, size_t n)
     return colon ? colon : authority + n;
 }
 
-/* Returns the part after the scheme, or NULL and a reason. As in other clients, a text without a
- * scheme stands for an http URL. */
-static const char *skip_scheme(const char *text, const char **ret_reason)
+/* Returns the part after the scheme, or NULL. As in other clients, a text without a scheme stands
+ * for an http URL. */
+static const char *skip_scheme(const char *text, bool *ret_is_https)
 {
     size_t n = strcspn(text, "/?#");
     bool has_scheme = n && text[n - 1] == ':' && !strncmp(text + n, "//", 2);
     if (!has_scheme)
         return text;
-    if (n == 5 && !strncasecmp(text, "http", 4))
-        return text + n + 2;
-    bool is_https = n == 6 && !strncasecmp(text, "https", 5);
-    *ret_reason =
-        is_https ? "has the scheme https, which is not supported" : "does not begin with http://";
-    return NULL;
+    *ret_is_https = n == 6 && !strncasecmp(text, "https", 5);
+    bool is_http = n == 5 && !strncasecmp(text, "http", 4);
+    return is_http || *ret_is_https ? text + n + 2 : NULL;
 }
 
 /* The zone of an IPv6 address, as in [fe80::1%25eth0], selects an interface of this machine: it is
@@ -90,7 +87,7 @@ static int parse_authority(struct load_url *url, const char *authority, size_t n
     copy_host(url, host, host_length, is_bracketed);
     size_t port_length = end < authority + n ? (size_t)(authority + n - end) - 1 : 0;
     if (!port_length) {
-        memcpy(url->port, "80", sizeof "80");
+        snprintf(url->port, sizeof url->port, "%s", url->is_https ? "443" : "80");
         return 0;
     }
     if (!is_port(end + 1, port_length))
@@ -106,9 +103,9 @@ int gs_load_url_parse(const char *text, struct load_url *ret_url, const char **r
     struct load_url url = {0};
     if (has_bad_character(text))
         return fail(ret_reason, "has a space or control character (percent-encode it)");
-    const char *authority = skip_scheme(text, ret_reason);
+    const char *authority = skip_scheme(text, &url.is_https);
     if (!authority)
-        return -EINVAL;
+        return fail(ret_reason, "does not begin with http:// or https://");
     size_t n = strcspn(authority, "/?#");
     const char *at = memrchr(authority, '@', n), *host = at ? at + 1 : authority;
     url.user = authority;

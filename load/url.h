@@ -1,10 +1,12 @@
-/* Parser of http URLs. */
+/* Parser of http and https URLs. */
 #ifndef GS_LOAD_URL_H
 #define GS_LOAD_URL_H
 
 #include <gossamer/api.h>
+#include <stdbool.h>
 
 struct load_url {
+    bool is_https;
     char host[256]; /* without the brackets of an IPv6 address; with its zone */
     char port[6];
     char authority[264]; /* as sent in the Host field */

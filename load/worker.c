@@ -123,11 +123,14 @@ static void cancel_clients(struct load_worker *worker, size_t next)
 }
 
 /* The time reserved for the connections of an open loop, before its first request is scheduled. The
- * number of clients per worker differs by at most one. */
+ * number of clients per worker differs by at most one. A TLS handshake takes a server up to a
+ * millisecond. */
 static uint64_t connect_time_ns(const struct load_worker *worker)
 {
-    uint64_t clients = worker->settings->connections / worker->share.count;
-    return (clients / CLIENTS_PER_INTERVAL + 10) * start_interval_ns;
+    uint64_t connections = worker->settings->connections;
+    uint64_t clients = connections / worker->share.count;
+    uint64_t handshakes_ns = worker->target->tls.context ? connections * GS_MILLISECOND : 0;
+    return (clients / CLIENTS_PER_INTERVAL + 10) * start_interval_ns + handshakes_ns;
 }
 
 int gs_load_worker_run(struct load_worker *worker, unsigned number, uint64_t start_ns)
@@ -180,7 +183,7 @@ static int allocate(struct load_worker *worker)
     size_t request_count = worker->target->request_count;
     worker->clients = calloc(worker->client_count, sizeof *worker->clients);
     worker->expected_lengths = calloc(request_count, sizeof *worker->expected_lengths);
-    worker->buffer = malloc(LOAD_BUFFER_SIZE);
+    worker->buffer = malloc(LOAD_TLS_GAP + LOAD_BUFFER_SIZE);
     if (!worker->clients || !worker->expected_lengths || !worker->buffer)
         return -ENOMEM;
     for (size_t i = 0; i < request_count; i++)

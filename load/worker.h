@@ -10,7 +10,8 @@
 
 #include <gossamer/thread.h>
 
-enum { LOAD_BUFFER_SIZE = 64 * 1024 };
+/* What is received at once, and the gap before it that TLS needs (tls_client.c). */
+enum { LOAD_BUFFER_SIZE = 64 * 1024, LOAD_TLS_GAP = 36 * 1024 };
 
 struct load_worker {
     const struct load_settings *settings;
@@ -19,7 +20,7 @@ struct load_worker {
     struct gs_thread **clients;
     size_t client_count, clients_started;
     uint64_t *expected_lengths; /* for each request of the target; LOAD_ANY, LOAD_FIRST */
-    char *buffer;               /* of LOAD_BUFFER_SIZE, for received bytes */
+    char *buffer;               /* of LOAD_TLS_GAP + LOAD_BUFFER_SIZE, for received bytes */
     size_t next_request;
     uint64_t sources_used;
     uint64_t requests_left; /* of -n: requests not reserved yet */

@@ -77,7 +77,8 @@ TEST(the_json_has_every_metric)
     CHECK(strstr(
         json,
         "\"errors\": {\"connect\": 0, \"timeout\": 0, \"reset\": 0, \"status\": 0, \"length\": 0, "
-        "\"parse\": 0, \"closed\": 0}"));
+        "\"parse\": 0, \"closed\": 0, \"handshake\": 0, \"certificate\": 0, \"tls\": 0, "
+        "\"truncated\": 0}"));
     double seconds = number_after(json, "\"seconds\": ");
     double throughput = number_after(json, "\"throughput_per_s\": ");
     CHECK(seconds > 0 && throughput * seconds > 39.9 && throughput * seconds < 40.1);

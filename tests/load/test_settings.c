@@ -193,7 +193,6 @@ TEST(invalid_options_exit_with_status_2_and_one_line)
     check_refused("no URL", NULL);
     check_refused("connections", "-c", "0", "http://127.0.0.1/", NULL);
     check_refused("nonsense", "--nonsense", "http://127.0.0.1/", NULL);
-    check_refused("https", "https://127.0.0.1/", NULL);
     check_refused("header", "--header", "no colon", "http://127.0.0.1/", NULL);
     check_refused("header", "--header", "A: b\r\nC: d", "http://127.0.0.1/", NULL);
     check_refused("method", "--method", "GE T", "http://127.0.0.1/", NULL);
@@ -202,6 +201,10 @@ TEST(invalid_options_exit_with_status_2_and_one_line)
     check_refused("expect-length", "--expect-length", "-1", "http://127.0.0.1/", NULL);
     check_refused("one server", "http://127.0.0.1/", "http://127.0.0.2/", NULL);
     check_refused("one server", "http://127.0.0.1/", "http://127.0.0.1:81/", NULL);
+    check_refused("one server", "http://127.0.0.1:81/", "https://127.0.0.1:81/", NULL);
+    check_refused("require an https URL", "--resume", "http://127.0.0.1/", NULL);
+    check_refused("mutually exclusive", "--ca", "a", "--insecure", "https://127.0.0.1/", NULL);
+    check_refused("requires --cert", "--cert-key", "/nonexistent", "https://127.0.0.1/", NULL);
     check_refused("rate above 0", "--rate", "0", "http://127.0.0.1/", NULL);
     check_refused("cannot read /", "--body", "@/", "http://127.0.0.1/", NULL);
     check_refused("cannot read /nonexistent", "--body", "@/nonexistent", "http://127.0.0.1/", NULL);

@@ -41,15 +41,31 @@ TEST(a_url_is_split_into_host_port_authority_and_path)
     check_parsed("http://[fe80::1%25eth0]:84/", "fe80::1%eth0", "84", "[fe80::1]:84", "/");
     check_parsed("http://[fe80::1%eth0]", "fe80::1%eth0", "80", "[fe80::1]", "");
     check_parsed("http://[fe80::1]:81/x:y@z", "fe80::1", "81", "[fe80::1]:81", "/x:y@z");
+    check_parsed("https://host/a", "host", "443", "host", "/a");
+    check_parsed("HTTPS://[::1]:8443", "::1", "8443", "[::1]:8443", "");
+}
+
+TEST(only_a_url_that_begins_with_https_has_tls)
+{
+    static const struct {
+        const char *text;
+        bool is_https;
+    } urls[] = {
+        {"https://h", true}, {"HttpS://h:80/", true}, {"http://h:443", false}, {"h", false}};
+    for (size_t i = 0; i < sizeof urls / sizeof *urls; i++) {
+        struct load_url url;
+        const char *reason;
+        CHECK_EQ(gs_load_url_parse(urls[i].text, &url, &reason), 0);
+        CHECK_EQ(url.is_https, urls[i].is_https);
+    }
 }
 
 TEST(an_invalid_url_is_refused_with_a_reason)
 {
-    check_refused("https://host/", "https");
-    check_refused("HTTPS://host/", "https");
+    check_refused("https:///", "no host");
     check_refused("/path", "no host");
     check_refused("me@/path", "no host");
-    check_refused("ftp://host/", "begin with http://");
+    check_refused("ftp://host/", "begin with http:// or https://");
     check_refused("http://", "no host");
     check_refused("http:///path", "no host");
     check_refused("http://:80/", "no host");

@@ -1,0 +1,79 @@
+/* TLS for clients: what all connections of a run share, and the state of one. Without OpenSSL,
+ * tls_client_absent.c stands in for tls_client.c, and no connection ever has TLS.
+ *
+ * OpenSSL runs on the worker's stack. An idle connection has no buffer: the clients of a worker
+ * share its buffer. */
+#ifndef GS_LOAD_TLS_CLIENT_H
+#define GS_LOAD_TLS_CLIENT_H
+
+#include "load/metrics.h"
+#include "load/settings.h"
+#include "load/url.h"
+
+#include <gossamer/tls_engine.h>
+#include <sys/types.h>
+
+/* Read-only during the run. */
+struct load_tls_target {
+    struct gs_tls_context *context; /* NULL: the server speaks plain HTTP */
+    char name[256];                 /* of the server, for its certificate */
+    bool resumes;                   /* connections take up the session of the one before */
+};
+
+/* For a URL with the scheme https. The certificate is verified unless the settings or a loopback
+ * address say otherwise. Returns 0 or, after printing a line to stderr, -EINVAL. */
+GS_MUST_CHECK int gs_load_tls_target_init(struct load_tls_target *target,
+                                          const struct load_settings *settings,
+                                          const struct load_url *url, bool is_loopback);
+void gs_load_tls_target_done(struct load_tls_target *target);
+
+/* A client's connection, one after another. Starts zeroed. */
+struct load_tls {
+    struct gs_tls_engine *engine;   /* NULL: not connected, or without TLS */
+    struct gs_tls_session *session; /* of an earlier connection, to be resumed; NULL: none */
+    int end;         /* -EAGAIN: the server sends; 0: it has said that it sends no more; -EPROTO */
+    bool is_blocked; /* the socket had no room for all output */
+};
+
+/* Make the handshake on a connected socket. The buffer is the worker's. The last message may still
+ * be output, which goes out with the first request. Returns 0, -ENOMEM, -EPROTO (the handshake has
+ * failed, or the server closed the connection), or an error of gs_recv or gs_send. */
+GS_MUST_CHECK int gs_load_tls_connect(struct load_tls *tls, const struct load_tls_target *target,
+                                      int fd, char *buffer, uint64_t deadline_ns);
+
+/* Receive once, and store the plaintext at the start of the worker's buffer. Returns its length; 0:
+ * the server closed the connection; -EPROTO; -ENOMEM; or an error of gs_recv. */
+GS_MUST_CHECK ssize_t gs_load_tls_recv(struct load_tls *tls, int fd, char *buffer,
+                                       uint64_t deadline_ns);
+
+/* Send without waiting, also what an earlier call has left: then n may be 0. Returns how many of
+ * the bytes have been taken, though not all of their output may be sent yet; -ETIMEDOUT: there is
+ * no room; -EPROTO; -ENOMEM; or an error of gs_send. */
+GS_MUST_CHECK ssize_t gs_load_tls_send(struct load_tls *tls, int fd, const char *bytes, size_t n);
+
+/* Whether bytes that gs_load_tls_send has taken are not sent yet. */
+static inline bool gs_load_tls_is_sending(const struct load_tls *tls)
+{
+    return tls->engine && tls->is_blocked;
+}
+
+/* Whether a connection with TLS ended without the server's word: what it sent may have been cut. */
+static inline bool gs_load_tls_is_truncated(const struct load_tls *tls)
+{
+    return tls->engine && tls->end;
+}
+
+/* Tell the server, if there is room, and free the connection; the socket stays the caller's. Keeps
+ * the session for the next one if sessions are resumed. */
+void gs_load_tls_close(struct load_tls *tls, const struct load_tls_target *target, int fd);
+
+/* After the last connection. */
+void gs_load_tls_done(struct load_tls *tls);
+
+/* Store the version and the cipher. Returns whether the connection resumed a session. */
+bool gs_load_tls_record(const struct load_tls *tls, struct load_metrics *metrics);
+
+/* Returns the kind of the error after -EPROTO; metrics keep the reason of the first. */
+enum load_error gs_load_tls_error(const struct load_tls *tls, struct load_metrics *metrics);
+
+#endif

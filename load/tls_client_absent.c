@@ -1,0 +1,58 @@
+/* What load has in place of TLS without OpenSSL: no run begins with an https URL. */
+#include "load/tls_client.h"
+
+#include <stdlib.h>
+
+int gs_load_tls_target_init(struct load_tls_target *target, const struct load_settings *settings,
+                            const struct load_url *url, bool is_loopback)
+{
+    (void)target, (void)settings, (void)is_loopback;
+    return cli_fail(&gs_load_command, "%s: https needs OpenSSL, without which this was built",
+                    url->authority);
+}
+
+void gs_load_tls_target_done(struct load_tls_target *target)
+{
+    (void)target;
+}
+
+int gs_load_tls_connect(struct load_tls *tls, const struct load_tls_target *target, int fd,
+                        char *buffer, uint64_t deadline_ns)
+{
+    (void)tls, (void)target, (void)fd, (void)buffer, (void)deadline_ns;
+    abort();
+}
+
+ssize_t gs_load_tls_recv(struct load_tls *tls, int fd, char *buffer, uint64_t deadline_ns)
+{
+    (void)tls, (void)fd, (void)buffer, (void)deadline_ns;
+    abort();
+}
+
+ssize_t gs_load_tls_send(struct load_tls *tls, int fd, const char *bytes, size_t n)
+{
+    (void)tls, (void)fd, (void)bytes, (void)n;
+    abort();
+}
+
+void gs_load_tls_close(struct load_tls *tls, const struct load_tls_target *target, int fd)
+{
+    (void)tls, (void)target, (void)fd;
+}
+
+void gs_load_tls_done(struct load_tls *tls)
+{
+    (void)tls;
+}
+
+bool gs_load_tls_record(const struct load_tls *tls, struct load_metrics *metrics)
+{
+    (void)tls, (void)metrics;
+    return false;
+}
+
+enum load_error gs_load_tls_error(const struct load_tls *tls, struct load_metrics *metrics)
+{
+    (void)tls, (void)metrics;
+    return LOAD_TLS;
+}
