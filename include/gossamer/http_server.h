@@ -198,8 +198,8 @@ GS_API GS_MUST_CHECK int gs_http_respond(struct gs_http_exchange *exchange, unsi
 GS_API GS_MUST_CHECK int gs_http_start(struct gs_http_exchange *exchange, unsigned status,
                                        const char *media_type, uint64_t length);
 
-/* Send all n bytes as the next part of the body; with n == 0, send the head. After an error of
- * sending the connection will be closed, and a handler that produces more should return. Returns 0;
+/* Send all n bytes as the next part of the body; with n == 0, send the head. After a send
+ * error the connection will be closed, so the handler should return. Returns 0;
  * -EPIPE or -ECONNRESET (the client has gone), -ETIMEDOUT, -ECANCELED, -ENOMEM, or another error of
  * send(2); or, without having sent anything, -EINVAL (no response was started, or it is complete)
  * or -EMSGSIZE (more bytes than the length that was given). */

@@ -197,9 +197,9 @@ GS_API GS_MUST_CHECK ssize_t gs_writev(int fd, const struct iovec *iov, int coun
  */
 
 /* Send from a file to a socket, from *offset on, which is advanced; at most 1 MiB a call. offset:
- * NULL: from the offset of the file, which must be a regular one, on, and advance that. If the
- * range is not in the page cache, a kernel thread of the pool sends it; with the
- * deadline 0, -ETIMEDOUT is returned. A range that was found in the cache is assumed to stay there
+ * NULL: the file, which must be a regular one, is sent from its own offset. If the range is not in
+ * the page cache, a kernel thread of the pool sends it; with the deadline 0, -ETIMEDOUT is
+ * returned. A range that was found in the cache is assumed to stay there
  * for a second; a page that is evicted in that time blocks the worker until it was read again. */
 GS_API GS_MUST_CHECK ssize_t gs_sendfile(int out_fd, int in_fd, off_t *offset, size_t n,
                                          uint64_t deadline_ns);

@@ -27,9 +27,8 @@ enum {
      * gs_io_error returns the reason. */
     GS_FAILED = 8,
     /* Only requested, together with others: edge-triggered. Readiness is reported once each time it
-     * occurs. Such a watcher must be the only one of its descriptor. Readiness that was already
-     * reported is not reported again after stopping and starting the watcher, but after setting
-     * it. */
+     * occurs. Such a watcher must be the only one of its descriptor. Setting it reports readiness
+     * again that was already reported; stopping and starting it does not. */
     GS_EDGE = 16,
     /* Only reported, together with GS_READ, and only if GS_EDGE is requested: urgent data has come
      * (MSG_OOB). A call that reads stops in front of it. */

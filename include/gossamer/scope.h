@@ -53,8 +53,8 @@ struct gs_scope {
 
 /* Start a thread as a member, which calls fn(argument). If there are max_threads members, wait
  * until one has ended: a member that spawns needs another one that ends. Returns 0, -ETIMEDOUT,
- * -ECANCELED (the scope was canceled, or the caller while it waited), -ENOMEM, -EAGAIN (no stack is
- * left in the reservation), -EINVAL (an attribute is invalid), or -EOPNOTSUPP (a thread pointer is
+ * -ECANCELED (the scope was canceled, or the caller while it waited), -ENOMEM, -EAGAIN (no stack of
+ * that size is left), -EINVAL (an attribute is invalid), or -EOPNOTSUPP (a thread pointer is
  * not possible). With the deadline 0 and without max_threads, resumables may call it, too. */
 GS_API GS_MUST_CHECK int gs_scope_spawn(struct gs_scope *scope, gs_scope_fn *fn, void *argument,
                                         uint64_t deadline_ns);
@@ -66,9 +66,8 @@ GS_API void gs_scope_cancel(struct gs_scope *scope);
 /* Wait until all members have ended. The deadline is that of the members: when it passes, they are
  * canceled, and still waited for; so they are if the caller is canceled. Returns what came first:
  * 0; the error of a member (-ECANCELED only from one that was not canceled by the scope);
- * -ETIMEDOUT (the deadline has passed); -ECANCELED (the caller was canceled); or -ENOMEM (there is
- * no memory for the deadline, so the members were canceled). A member that
- * calls it gets -EDEADLK (the caller is a member). */
+ * -ETIMEDOUT (the deadline has passed); -ECANCELED (the caller was canceled); -ENOMEM (there is no
+ * memory for the deadline, so the members were canceled); or -EDEADLK (the caller is a member). */
 GS_API int gs_scope_wait(struct gs_scope *scope, uint64_t deadline_ns);
 
 GS_END_DECLS

@@ -157,8 +157,7 @@ GS_API int gs_threads_worker_stats(unsigned worker, struct gs_threads_stats *ret
  * The compiler's unwinder finds the calls, so frame pointers are not needed, except for threads
  * that migrate, or that wait on other workers. Functions that are not exported have names unless
  * the program was stripped. Of the library's newest calls, only the function that waits is shown.
- * Of a thread that another worker runs, only the system call is named, or that it computes; gdb
- * shows its calls. */
+ * For a thread that runs on another worker, only its system call is named, or that it computes. */
 GS_API void gs_threads_dump(int fd);
 
 /* Returns how stacks are guarded against overflow: "regions" (MADV_GUARD_INSTALL), "mprotect", or
@@ -196,9 +195,8 @@ struct gs_thread_attributes {
     const char *name; /* for reports; copied, up to 23 bytes */
     /* Rounded up to 16, 56, 64 or 256 KiB or 1, 8 or 64 MiB; 0: the default. A stack
      * takes address space; memory is used for the pages that were touched, until the thread has
-     * ended and its stack is not needed (gs_threads_trim). The addresses for stacks of 8 and 64 MiB
-     * are taken one by one, for at most 8192 of each; with a limit of the addresses (RLIMIT_AS),
-     * those for all stacks. */
+     * ended and its stack is not needed (gs_threads_trim). Stacks of 8 and 64 MiB, at most 8192 of
+     * each, reserve addresses one by one; with limited addresses (RLIMIT_AS), all stacks do. */
     size_t stack_size;
     enum gs_priority priority;
     bool migrates;   /* may resume on another worker after each wait */
@@ -215,23 +213,24 @@ struct gs_thread_attributes {
     /* The FS base on x86-64, TPIDR_EL0 on aarch64, while the thread runs: thread-local storage of
      * its own, laid out as the ABI and the C library define. NULL: it shares its worker's. */
     void *thread_pointer;
-    /* A promise: between the beginning and the end of each wait, nobody else uses the thread's
-     * stack: no other thread, no signal handler and no system call in progress has the address of
-     * one of its variables. Then the thread has no stack of its own, but shares one of a few that
-     * its worker has: if another thread is to run there while it waits, what it has on the stack is
-     * copied to other memory, and copied back, to the same addresses, before it runs again. So a
-     * waiting thread takes a control block and a copy of what is in use of its stack, some hundred
-     * bytes, and starting one touches no new page. What the program gives to others must be
-     * elsewhere: the argument of gs_run_blocking, a gs_scope whose members run, a mutex or another
-     * object of sync.h. What calls of the library are passed otherwise may be on the stack: items,
-     * cases, paths and buffers are copied to the heap if others use them during a wait, which
-     * returns -ENOMEM if that is impossible. If the promise is broken, another thread's variables
-     * are overwritten; with gossamer_checked such a thread has a stack of its own, which is
-     * inaccessible while it waits, and the report names both threads. The thread stays on the
-     * worker that runs it first. Functions whose threads have more than 4 KiB on the stack when
-     * they wait get a stack of their own from then on. No effect on a thread with a stack, a start
-     * or a thread pointer of its own, with a stack_size, of the thread or the run, of more than 56
-     * KiB, where the addresses are limited (RLIMIT_AS), with sanitizers and valgrind. */
+    /* The thread shares one of a few stacks of its worker. While it waits, other threads may run
+     * there: its frames are copied to other memory, and back to the same addresses before it
+     * resumes. A waiting thread takes a control block and this copy, some hundred bytes, and
+     * starting one touches no new page.
+     *
+     * The program promises that nobody else uses the stack during a wait: no other thread, signal
+     * handler or system call in progress has the address of a variable there. The argument of
+     * gs_run_blocking, a gs_scope whose members run, a mutex or another object of sync.h must be
+     * elsewhere. Other arguments of the library may be on the stack: items, cases, paths and
+     * buffers are copied to the heap if others use them during a wait, which returns -ENOMEM if
+     * that is impossible. A broken promise overwrites another thread's variables; with
+     * gossamer_checked such a thread has a stack of its own, which is inaccessible while it waits,
+     * and the report names both threads.
+     *
+     * The thread stays on the worker that runs it first. Functions whose threads have more than 4
+     * KiB on the stack when they wait get stacks of their own from then on. No effect on a thread
+     * with a stack, a start or a thread pointer of its own, or with a stack_size (of the thread or
+     * the run) above 56 KiB; nor with limited addresses (RLIMIT_AS), sanitizers and valgrind. */
     bool stack_is_shared;
 };
 
@@ -339,8 +338,8 @@ GS_API pid_t gs_fork_with(const struct gs_fork_functions *functions, void *argum
 GS_API int gs_fork_register(void);
 
 /* Call fork_process(argument), which must fork as fork(2) does, with locks of the library held: so
- * if it runs handlers of pthread_atfork, these must not call the library. Returns what that
- * returns: the process id, 0 in the child, or a negative error. In the child the run is over,
+ * if it runs handlers of pthread_atfork, these must not call the library. Returns the result of
+ * fork_process: the process id, 0 in the child, or a negative error. In the child the run is over,
  * without cleanup: the caller continues as the only kernel thread, on its stack and with its thread
  * pointer, and no function of user threads may be called before the next gs_threads_run. The thread
  * may have a thread pointer of its own. */

@@ -200,6 +200,17 @@ def test_on_main_the_last_commit_counts_or_what_origin_lacks(project: Project) -
     assert changes.changed(project.root) == {"second.c"}
 
 
+def test_headers_are_those_included_directly_or_not(project: Project) -> None:
+    """A header that nobody includes, and one of the system, are none of them."""
+    project.write("include/gossamer/api.h", "#include <stdint.h>\n")
+    project.write("src/near/thrice.h", '#include "near/twice.h"\n#include <gossamer/api.h>\n')
+    project.write("src/near/unused.h", "")
+    project.write("src/near/one.c", '#include "thrice.h"\n')
+    expected = {f"src/near/{name}" for name in ("one.c", "thrice.h", "twice.h")}
+    found = changes.with_headers(project.root, {"src/near/one.c"})
+    assert found == expected | {"include/gossamer/api.h"}
+
+
 def test_a_changed_header_is_linted_through_one_source(project: Project) -> None:
     project.git("checkout", "--quiet", "-b", "topic")
     project.write("src/near/twice.h", REDUNDANT)

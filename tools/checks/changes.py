@@ -48,6 +48,20 @@ def resolve(root: Path, name: str, word: str) -> str | None:
     return next((path for path in candidates if (root / path).is_file()), None)
 
 
+def with_headers(root: Path, files: set[str]) -> set[str]:
+    """Return the files, and the headers of the tree that they include, directly or not."""
+    found, new = set(), set(files)
+    while new:
+        found |= new
+        included = {
+            resolve(root, name, word)
+            for name in new
+            for _, word in INCLUDE.findall((root / name).read_text(errors="replace"))
+        }
+        new = {name for name in included if name} - found
+    return found
+
+
 def _includers(root: Path, files: list[str]) -> dict[str, set[str]]:
     found = defaultdict(set)
     for name in files:

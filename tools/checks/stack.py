@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
 
+from .changes import with_headers
 from .tree import BrokenError, Problem, Result, Tree, run, run_each
 
 LIMIT = 1536
@@ -142,7 +143,8 @@ def _public_names(tree: Tree) -> set[str]:
 
 def check(tree: Tree) -> Result:
     """Add the frames of the deepest chain up."""
-    if not tree.has_changes("src/http/", "src/base/", "include/", "cmake/"):
+    compiled = {name for name in tree.having(".c", ".h", ".S") if name.startswith(ROOMS)}
+    if not tree.has_changes(*ROOMS, "cmake/", *with_headers(tree.root, compiled)):
         return "nothing has changed", []
     machine = run(["gcc", "-dumpmachine"], tree.root, fatal=True).stdout.strip()
     with tempfile.TemporaryDirectory() as folder:

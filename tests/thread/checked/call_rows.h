@@ -1,5 +1,6 @@
 /* The table of all calls that wait, and how a thread that shares its stack makes each of them. A
- * test says what happens to the stack while the thread waits. */
+ * test says what happens to the stack while the thread waits. Rows run several times, so `start`
+ * undoes what `end` has done. */
 #ifndef GS_TESTS_THREAD_CHECKED_CALL_ROWS_H
 #define GS_TESTS_THREAD_CHECKED_CALL_ROWS_H
 

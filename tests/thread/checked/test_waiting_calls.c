@@ -171,7 +171,7 @@ static int look_up_calls(char *text)
         name[strcspn(name, "(")] = 0;
         found++;
         if (!is_known(name))
-            TEST_FAIL("%s is missing in the table", name);
+            TEST_FAIL("%s is missing in call_rows.h", name);
     }
     return found;
 }
