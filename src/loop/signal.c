@@ -57,17 +57,13 @@ static int install(int number)
  * Other kernel threads may have been in the handler or have held the lock during the fork. They do
  * not exist in the child. */
 
-static bool is_forking; /* guarded by the lock */
-
 static void before_fork(void)
 {
     pthread_mutex_lock(&lock);
-    is_forking = true;
 }
 
 static void in_parent(void)
 {
-    is_forking = false;
     pthread_mutex_unlock(&lock);
 }
 
@@ -136,21 +132,16 @@ static void unwatch_number(struct gs_loop *loop, int number)
     atomic_fetch_and(&loop->mailbox.caught_signals, ~bit_of(number));
 }
 
-/* In a child of one kernel thread, perhaps before the handler that unlocks. */
+/* In a child of one kernel thread, which needs no lock. */
 void gs_loop_forget_signals(struct gs_loop *loop)
 {
     CHECKED_FORGET_LOOP(loop);
-    bool has_lock = is_forking;
-    if (!has_lock)
-        pthread_mutex_lock(&lock);
     uint64_t watched = atomic_exchange(&loop->mailbox.watched_signals, 0);
     for (int number = 1; number <= NUMBERS; number++)
         if (watched & bit_of(number) && !--installed[number - 1].loops)
             sigaction(number, &installed[number - 1].old_action, NULL);
     if (watched)
         unlink_loop(loop);
-    if (!has_lock)
-        pthread_mutex_unlock(&lock);
 }
 
 void gs_signal_init(struct gs_signal *signal, struct gs_loop *loop, gs_signal_fn *callback)

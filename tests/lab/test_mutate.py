@@ -1,6 +1,7 @@
 """tools/mutate: what it changes, which tests it chooses, and what it takes for a find."""
 
 import json
+import math
 import sys
 from pathlib import Path
 
@@ -103,14 +104,14 @@ def _stage(folder: Path, scripts: dict[str, str], max_s: float = 30) -> Stage:
 
 def test_the_first_failure_is_told_and_stops_the_others(tmp_path: Path) -> None:
     stage = _stage(tmp_path, {"slow": "exec sleep 1000", "bad": "echo x is 1, expected 2; exit 1"})
-    assert stage.first_failure(["slow", "bad"]) == "plain: bad fails: x is 1, expected 2"
+    assert stage.first_failure(["slow", "bad"], (0,)) == "plain: bad fails: x is 1, expected 2"
 
 
 def test_a_test_that_ends_when_it_is_repeated_is_no_find(tmp_path: Path) -> None:
     once = "test -e ran && exit 77; touch ran; exec sleep 1000"
     stage = _stage(tmp_path, {"once": once, "never": "exec sleep 1000"}, max_s=0.3)
-    assert not stage.first_failure(["once"])
-    assert stage.first_failure(["never"]) == "plain: never does not end"
+    assert not stage.first_failure(["once"], (0,))
+    assert stage.first_failure(["never"], (0,)) == "plain: never does not end"
 
 
 def test_what_fails_twice_in_the_unchanged_tree_is_named_and_left_out(
@@ -133,7 +134,8 @@ def test_the_quickest_tests_whose_programs_have_changed_are_run(
     stage.originals = {name: stage.digest(name) for name in stage.tests}
     _stage(tmp_path, {"changed": "exit 4"})
     monkeypatch.setattr(stage, "builds", lambda targets: bool(list(targets)))
-    monkeypatch.setattr(stage, "first_failure", " ".join)
-    assert stage.judge({"same", "changed"}, 60) == "changed"
-    assert not stage.judge({"same", "changed"}, 2)
-    assert not stage.judge({"same", "left out"}, 60)
+    monkeypatch.setattr(stage, "first_failure", lambda names, seeds: f"{names} {seeds}")
+    stage.seeds = (5, 6)
+    assert stage.judge({"same", "changed"}, 60) == "['changed'] (5,)"
+    assert stage.judge({"same", "changed"}, 2) == "[] (5,)"
+    assert stage.judge({"same", "left out", "changed"}, math.inf) == "['changed'] (5, 6)"

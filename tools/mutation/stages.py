@@ -166,8 +166,8 @@ class Stage:
             said = TOLD.search(output.read().decode(errors="replace"))
             return f"{self.name}: {name} fails: {said.group().strip() if said else status}"
 
-    def first_failure(self, names: list[str]) -> str:
-        """Run tests with every seed, some at a time; say which failed, or nothing."""
+    def first_failure(self, names: list[str], seeds: tuple[int, ...]) -> str:
+        """Run tests with each seed, some at a time; say which failed, or nothing."""
         stop = Event()
 
         def failure(seed: int, name: str) -> str:
@@ -175,7 +175,7 @@ class Stage:
             return self.run(name, seed, stop) if how.endswith(HANGS) else how
 
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            waiting = [pool.submit(failure, *run) for run in product(self.seeds, names)]
+            waiting = [pool.submit(failure, *run) for run in product(seeds, names)]
             found = (done.result() for done in as_completed(waiting) if done.result())
             how = next(found, "")
             stop.set()
@@ -201,10 +201,11 @@ class Stage:
         print(f"{self.name}: {len(self.seconds)} tests take {spent:.0f} s", flush=True)
 
     def judge(self, names: set[str], max_s: float) -> str:
-        """Build and run tests of a mutant, the quickest ones that take no longer together.
+        """Build and run tests of a mutant; return how it was found, or that it does not build.
 
-        Return how it was found, or that it does not build.
+        With a limit, only the quickest tests are run that together take no longer, with one seed.
         """
+        seeds = self.seeds if max_s == math.inf else self.seeds[:1]
         quickest = sorted(names & set(self.seconds), key=self.seconds.__getitem__)
         sums = accumulate(self.seconds[name] for name in quickest)
         quickest = quickest[: max(1, sum(spent <= max_s for spent in sums))]
@@ -214,7 +215,7 @@ class Stage:
                 return "does not build"
             # The order of an access may make no difference to the compiler.
             changed = [name for name in some if self.digest(name) != self.originals[name]]
-            how = self.first_failure(changed)
+            how = self.first_failure(changed, seeds)
             if how:
                 return how
         return ""

@@ -1,5 +1,6 @@
 /* A child that leaves the run, and is a process with one kernel thread then. */
 #include "tests/thread/schedule/forking.h"
+#include "thread/stack/stacks.h"
 
 #include <pthread.h>
 #include <sys/wait.h>
@@ -25,6 +26,11 @@ static void *sleep_long(void *unused)
     return unused;
 }
 
+static void *return_at_once(void *unused)
+{
+    return unused;
+}
+
 static void *add_one(void *number)
 {
     ++*(int *)number;
@@ -39,17 +45,19 @@ static void *run_again(void *number)
 }
 
 /* The child is on the thread's stack. It can have kernel threads and other runs, whose threads do
- * not get that stack. */
+ * not get that stack, but those of the threads that have ended. */
 _Noreturn static void be_child(void)
 {
-    const struct gs_threads_options options = {.workers = 2};
+    const struct gs_threads_options one = {.workers = 1}, two = {.workers = 2};
     pthread_t thread;
+    size_t stacks = gs_stacks_count();
     int number = 0;
     alarm(60);
     MUST_EQ(pthread_create(&thread, NULL, add_one, &number), 0);
     MUST_EQ(pthread_join(thread, NULL), 0);
-    for (int i = 0; i < 2; i++)
-        MUST_EQ(gs_threads_run(&options, run_again, &number, NULL), 0);
+    MUST_EQ(gs_threads_run(&one, run_again, &number, NULL), 0);
+    MUST_EQ(gs_stacks_count(), stacks);
+    MUST_EQ(gs_threads_run(&two, run_again, &number, NULL), 0);
     _exit(number == 3 ? IN_CHILD : 1);
 }
 
@@ -67,11 +75,14 @@ static void check_child(int *forks)
 
 static void *fork_among_others(void *unused)
 {
-    struct gs_thread *threads[OTHERS];
+    struct gs_thread *threads[OTHERS], *ended[OTHERS];
     int forks = 0, number = 0;
     for (int i = 0; i < OTHERS; i++)
+        ended[i] = spawn(return_at_once, NULL);
+    for (int i = 0; i < OTHERS; i++)
         threads[i] = spawn(sleep_long, NULL);
-    gs_thread_yield();
+    for (int i = 0; i < OTHERS; i++)
+        join(ended[i]);
     for (int i = 1; i <= 3; i++) {
         check_child(&forks);
         MUST_EQ(forks, i);

@@ -201,7 +201,7 @@ static void *talk_to_resumables(void *unused)
     for (unsigned i = 0; i < PAIRS; i++) {
         MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pairs[i]), 0);
         struct job *job = job_new(echo, pairs[i][1], &left);
-        MUST_EQ(gs_resumable_start(&job->resumable, i % gs_threads_worker()), 0);
+        MUST_EQ(gs_resumable_start(&job->resumable, i % gs_threads_workers() + 1), 0);
     }
     for (int round = 0; round < 10; round++)
         for (unsigned i = 0; i < PAIRS; i++) {
@@ -217,6 +217,55 @@ static void *talk_to_resumables(void *unused)
 TEST(resumable_is_woken_when_its_descriptor_is_ready)
 {
     run_both(talk_to_resumables);
+}
+
+enum { BYTES = 300 };
+
+static void receive_all(struct gs_resumable *resumable)
+{
+    struct job *job = job_of(resumable);
+    char byte;
+    while (job->step < BYTES) {
+        if (recv(job->fd, &byte, 1, MSG_DONTWAIT) == 1)
+            job->step++;
+        MUST(gs_resumable_watch(resumable, job->fd, GS_READ) >= 0);
+        gs_resumable_unwatch(resumable);
+    }
+    end(job);
+}
+
+/* The loop of this worker watches the descriptor, since it is the first that waits for it. */
+static void *send_all(void *pair_)
+{
+    const int *pair = pair_;
+    atomic_int left = 1;
+    struct job *job = job_new(receive_all, pair[1], &left);
+    MUST_EQ(gs_wait_readable(pair[1], after(GS_MILLISECOND)), -ETIMEDOUT);
+    MUST_EQ(gs_resumable_start(&job->resumable, 1), 0);
+    for (int i = 0; i < BYTES; i++) {
+        MUST_EQ(send(pair[0], "x", 1, 0), 1);
+        gs_thread_yield();
+    }
+    wait_for_all(&left);
+    return NULL;
+}
+
+static void *watch_beside_another_worker(void *unused)
+{
+    const struct gs_thread_attributes on_second = {.worker = 2};
+    struct gs_thread *thread;
+    int pair[2];
+    MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    MUST_EQ(gs_thread_spawn(&on_second, send_all, pair, &thread), 0);
+    join(thread);
+    MUST_EQ(gs_close(pair[0]), 0);
+    MUST_EQ(gs_close(pair[1]), 0);
+    return unused;
+}
+
+TEST(resumable_may_watch_while_another_worker_finds_its_descriptor_ready)
+{
+    run_with(2, watch_beside_another_worker);
 }
 
 static atomic_bool is_watched;

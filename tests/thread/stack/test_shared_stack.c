@@ -1,5 +1,6 @@
 /* Threads that share stacks: what is on them, and where, is the same after each wait. */
 #include "tests/thread/stack/shared.h"
+#include "thread/context/valgrind.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
@@ -103,6 +104,16 @@ static void *spawn_each(void *unused)
 TEST(threads_without_the_promise_or_with_other_stacks_have_their_own)
 {
     run_sharing(1, 2, spawn_each);
+}
+
+/* The other tests pass without it, too. */
+TEST(stacks_can_be_shared_unless_a_sanitizer_or_valgrind_must_know_each)
+{
+    struct rlimit addresses;
+    run_sharing(1, 1, return_at_once);
+    CHECK_EQ(getrlimit(RLIMIT_AS, &addresses), 0);
+    if (addresses.rlim_cur == RLIM_INFINITY && !IS_EMULATED)
+        CHECK_EQ(gs_stacks_can_be_shared(), GS_ASAN + GS_TSAN == 0 && !valgrind_is_running());
 }
 
 TEST(threads_of_a_run_with_larger_stacks_have_their_own)

@@ -1,4 +1,5 @@
-/* Reports, forks and errors while threads are evicted from the stacks that they share. */
+/* Reports, forks, errors and preparations while threads are evicted from the stacks that they
+ * share. */
 #include "tests/thread/schedule/forking.h"
 #include "tests/thread/stack/shared.h"
 #include "thread/report/backtrace.h"
@@ -137,6 +138,49 @@ TEST(deadlock_report_shows_the_calls_of_a_thread_that_is_evicted)
         "\"shared\".*\n(.*\n)?.*wait_for_ever \\((.|\n)*\"shared\".*\n(.*\n)?.*wait_for_ever \\(");
 }
 
+/* ---- Preparation ---- */
+
+enum { WORKERS = 2 };
+static atomic_uint beginning_count, prepared_count;
+
+void __real_gs_saved_blocks_init_worker(struct saved_blocks *blocks);
+void __wrap_gs_saved_blocks_init_worker(struct saved_blocks *blocks);
+
+/* While the first worker is prepared, the thread of the other one comes to it. */
+void __wrap_gs_saved_blocks_init_worker(struct saved_blocks *blocks)
+{
+    bool is_first = !atomic_fetch_add(&prepared_count, 1);
+    while (is_first && atomic_load(&beginning_count) % WORKERS)
+        usleep(100);
+    if (is_first && atomic_load(&beginning_count))
+        usleep(2000);
+    __real_gs_saved_blocks_init_worker(blocks);
+}
+
+static void *spawn_first(void *unused)
+{
+    atomic_fetch_add(&beginning_count, 1);
+    join(spawn_as(&shared, return_at_once, NULL));
+    return unused;
+}
+
+static void *spawn_on_each(void *unused)
+{
+    struct gs_thread *threads[WORKERS];
+    atomic_store(&prepared_count, 0);
+    for (unsigned i = 0; i < WORKERS; i++)
+        threads[i] = spawn_as(&(struct gs_thread_attributes){.worker = i + 1}, spawn_first, NULL);
+    for (unsigned i = 0; i < WORKERS; i++)
+        join(threads[i]);
+    return unused;
+}
+
+TEST(workers_are_prepared_once_when_several_threads_are_the_first)
+{
+    run_sharing(WORKERS, 1, spawn_on_each);
+    CHECK_EQ(prepared_count, gs_stacks_can_be_shared() ? WORKERS : 0);
+}
+
 /* Its control block is given back when the report has read where it waits. */
 static struct gs_thread ended;
 
@@ -245,6 +289,31 @@ TEST(child_of_a_fork_has_its_thread_alone_on_the_shared_stacks)
         return; /* for the reasons in forking.h */
     run_sharing(1, 1, fork_while_evicted);
     run_sharing(3, 1, fork_while_evicted);
+}
+
+/* What is on its stack is that of a thread that is not in the child. */
+static void *fork_beside_occupant(void *unused)
+{
+    struct gs_thread *occupant = spawn_as(&shared, park, NULL);
+    gs_thread_yield();
+    pid_t pid = gs_fork();
+    MUST(pid >= 0);
+    if (!pid) {
+        uint64_t before = stats_now().evictions;
+        join(spawn_as(&shared, return_at_once, NULL));
+        _exit(stats_now().evictions == before ? 7 : 1);
+    }
+    MUST_EQ(wait_for_child(pid), 7);
+    gs_thread_unpark(occupant);
+    join(occupant);
+    return unused;
+}
+
+TEST(shared_stack_is_vacant_in_the_child_of_a_fork)
+{
+    if (GS_TSAN || IS_EMULATED || IS_GCC_ASAN)
+        return; /* for the reasons in forking.h */
+    run_sharing(1, 1, fork_beside_occupant);
 }
 
 static struct gs_semaphore may_fork;
