@@ -40,7 +40,6 @@ static void in_child(void *argument)
         atomic_store(&self->join, JOIN_NONE); /* who has waited for it is not there */
     gs_cc_streams_after_fork(self);
     gs_cc_words_after_fork();
-    gs_cc_semaphores_after_fork();
     gs_cc_attributes_after_fork(self);
     gs_cc_shared_after_fork(self);
     gs_cc_libraries_after_fork();

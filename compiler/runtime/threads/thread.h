@@ -75,9 +75,8 @@ struct extra {
     int pool_thread, pool_signal;
     bool has_pool_timer;
     timer_t pool_timer;
-    struct semaphore_wait *semaphore_wait; /* in a set of System V (queues.c) */
-    uint32_t ignored;                      /* bits of those that wake it at a word (futex.c) */
-    stack_t alternate;                     /* for handlers; its size is 0: none */
+    uint32_t ignored;  /* bits of those that wake it at a word (futex.c) */
+    stack_t alternate; /* for handlers; its size is 0: none */
     int jump_result;
     struct __jmp_buf_tag *jump; /* where it goes on, with what its handler has blocked (jumps.c) */
     uint64_t jump_blocked;
@@ -289,10 +288,8 @@ static inline void begin_try(struct thread *self)
         set_phase(self, PHASE_NEW);
 }
 
-/* In the child no other thread waits at a word (futex.c), or for semaphores (queues.c), or loads a
- * library (libraries.c). */
+/* In the child no other thread waits at a word (futex.c), or loads a library (libraries.c). */
 void gs_cc_words_after_fork(void);
-void gs_cc_semaphores_after_fork(void);
 void gs_cc_libraries_after_fork(void);
 
 /* Let the others run once (turns.c). */
