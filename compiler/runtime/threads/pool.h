@@ -11,13 +11,13 @@ enum pool_options { POOL_CANCELS = 1, POOL_SIGNALS = 2, POOL_BOTH = 3, POOL_EVER
 /* Make a call (blocking.c). Returns the box of the first call; NULL: the caller must return. */
 void *gs_cc_in_pool(void (*call)(void *box), void *box, unsigned options);
 
+/* The same on a stack. */
+void gs_cc_run_in_pool(void (*call)(void *), void *argument, unsigned options);
+
 /* Make a system call, of which only those with POOL_CANCELS are cancellation points. Returns -1 and
  * sets errno, or the result, or any while the caller must return. */
 enum { CALL_ARGUMENTS = 6 };
 long gs_cc_call_in_pool(unsigned options, long number, const long *arguments);
-
-/* The same on a stack. */
-void gs_cc_run_in_pool(void (*call)(void *), void *argument, unsigned options);
 
 /* The call has failed with errno, or not, and has left nothing to be freed: the thread ends if it
  * was canceled meanwhile, or jumps. Returns true if the caller must return. */
