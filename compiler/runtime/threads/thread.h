@@ -133,6 +133,9 @@ static inline void set_phase(struct thread *thread, enum phase phase)
     atomic_store_explicit(&thread->phase, (unsigned char)phase, memory_order_relaxed);
 }
 
+/* Another name of a function of the same file. */
+#define ALIAS(of_) __attribute__((alias(#of_)))
+
 /* How many kernel threads run threads. */
 extern unsigned gs_cc_workers;
 
