@@ -260,16 +260,10 @@ static void forget(int fd)
         gs_forget(fd);
 }
 
-static int fail(int err)
-{
-    errno = err;
-    return -1;
-}
-
 int gs_cc_dup2(int fd, int other)
 {
     if (gs_is_own_descriptor(other))
-        return fail(EBUSY);
+        return result_of(EBUSY);
     if (fd != other)
         forget(other);
     return dup2(fd, other);
@@ -278,7 +272,7 @@ int gs_cc_dup2(int fd, int other)
 int gs_cc_dup3(int fd, int other, int flags)
 {
     if (gs_is_own_descriptor(other))
-        return fail(EBUSY);
+        return result_of(EBUSY);
     if (fd != other)
         forget(other);
     return dup3(fd, other, flags);
@@ -291,7 +285,7 @@ int gs_cc_close_range(unsigned first, unsigned last, int flags)
             if (gs_cc_is_known((int)fd))
                 forget((int)fd);
     int err = gs_close_range_but_own(first, last, (unsigned)flags);
-    return err ? fail(-err) : 0;
+    return result_of(-err);
 }
 
 void gs_cc_closefrom(int first)
@@ -302,12 +296,12 @@ void gs_cc_closefrom(int first)
 static int close_at_once(int fd)
 {
     if (gs_is_own_descriptor(fd))
-        return fail(EBADF);
+        return result_of(EBADF);
     gs_cc_forget_kind(fd);
     if (!thread_self())
         return close(fd);
     int err = gs_close(fd);
-    return err ? fail(-err) : 0;
+    return result_of(-err);
 }
 
 int gs_cc_close(int fd)

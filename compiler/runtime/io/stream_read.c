@@ -123,10 +123,8 @@ ssize_t gs_cc_getdelim(char **line, size_t *size, int end, FILE *file)
     struct thread *self = thread_self();
     enum step step = GO;
     int byte = EOF;
-    if (!line || !size) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (!line || !size)
+        return result_of(EINVAL);
     if (is_direct_line(self, file, end, SIZE_MAX))
         return getdelim(line, size, end, file);
     struct operation *operation = gs_cc_stream_begin(self, file);

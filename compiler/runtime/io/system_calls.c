@@ -136,8 +136,7 @@ static long sleep_by_clock(const long *at)
                                     (struct timespec *)at[3]);
     if (!err || gs_cc_state.suspending)
         return 0;
-    errno = err;
-    return -1;
+    return result_of(err);
 }
 
 static bool wait_for_messages(long number, const long *at, long *ret_result)

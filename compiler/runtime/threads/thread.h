@@ -136,6 +136,15 @@ static inline void set_phase(struct thread *thread, enum phase phase)
 /* Another name of a function of the same file. */
 #define ALIAS(of_) __attribute__((alias(#of_)))
 
+/* The result of a call that sets errno; 0: no error. */
+static inline int result_of(int err)
+{
+    if (!err)
+        return 0;
+    errno = err;
+    return -1;
+}
+
 /* How many kernel threads run threads. */
 extern unsigned gs_cc_workers;
 
