@@ -7,7 +7,6 @@
 #include <llvm/Support/raw_ostream.h>
 #include <pthread.h>
 #include <sys/resource.h>
-#include <sys/sem.h>
 #include <sys/syscall.h>
 #include <time.h>
 
@@ -61,46 +60,21 @@ const Departure departures[] = {
     {"syscall", 0, SYS_capset, "syscall(SYS_capset)", OfWorker},
     {"syscall", 0, SYS_seccomp, "syscall(SYS_seccomp)", OfWorker},
     {"syscall", 0, SYS_ioprio_set, "syscall(SYS_ioprio_set)", OfWorker},
-    {"syscall", 0, SYS_splice, "syscall(SYS_splice)", Blocks},
-    {"syscall", 0, SYS_tee, "syscall(SYS_tee)", Blocks},
-    {"syscall", 0, SYS_vmsplice, "syscall(SYS_vmsplice)", Blocks},
-    {"syscall", 0, SYS_msgrcv, "syscall(SYS_msgrcv)", Blocks},
-    {"syscall", 0, SYS_msgsnd, "syscall(SYS_msgsnd)", Blocks},
-    {"syscall", 0, SYS_semop, "syscall(SYS_semop)", Blocks},
-    {"syscall", 0, SYS_semtimedop, "syscall(SYS_semtimedop)", Blocks},
-    {"syscall", 0, SYS_mq_timedsend, "syscall(SYS_mq_timedsend)", Blocks},
-    {"syscall", 0, SYS_mq_timedreceive, "syscall(SYS_mq_timedreceive)", Blocks},
     {"syscall", 0, SYS_rt_sigtimedwait, "syscall(SYS_rt_sigtimedwait)", Blocks},
     {"syscall", 0, SYS_rt_sigsuspend, "syscall(SYS_rt_sigsuspend)", Blocks},
-    {"syscall", 0, SYS_io_getevents, "syscall(SYS_io_getevents)", Blocks},
     {"syscall", 0, SYS_io_uring_enter, "syscall(SYS_io_uring_enter)", Blocks},
-    {"syscall", 0, SYS_sendfile, "syscall(SYS_sendfile)", Blocks},
     {"fopencookie", Any, 0, nullptr, "no other thread of a worker runs while any stream waits"},
     {"pthread_mutexattr_setprotocol", 1, PTHREAD_PRIO_INHERIT,
      "pthread_mutexattr_setprotocol(PTHREAD_PRIO_INHERIT)",
      "the thread that has the mutex does not get the priority of those that wait"},
-    {"semop", Any, 0, nullptr, "several operations are not one step for other processes"},
-    {"semtimedop", Any, 0, nullptr, "several operations are not one step for other processes"},
-    {"semctl", 2, GETNCNT, "semctl(GETNCNT)", "processes of other compilers are not counted"},
-    {"semctl", 2, GETZCNT, "semctl(GETZCNT)", "processes of other compilers are not counted"},
 };
 
 } // namespace
 
-// One operation is one step.
-static bool isHarmless(const Departure &departure, const CallBase &call)
-{
-    if (!StringRef(departure.function).starts_with("sem") || departure.argument != Any)
-        return false;
-    const auto *count =
-        call.arg_size() > 2 ? dyn_cast<ConstantInt>(call.getArgOperand(2)) : nullptr;
-    return count && count->isOne();
-}
-
 static bool isMade(const Departure &departure, const CallBase &call)
 {
     if (departure.argument == Any)
-        return !isHarmless(departure, call);
+        return true;
     const unsigned i = (unsigned)departure.argument;
     const auto *value =
         i < call.arg_size() ? dyn_cast<ConstantInt>(call.getArgOperand(i)) : nullptr;

@@ -68,16 +68,27 @@ static void separate(Function &control, StringRef name, unsigned argument,
 // The numbers of compiler/runtime/io/system_calls.c.
 static bool isWaitingNumber(uint64_t number)
 {
-    static const uint64_t known[] = {
-        SYS_read,        SYS_write,       SYS_readv,           SYS_writev,     SYS_sendto,
-        SYS_sendmsg,     SYS_sendmmsg,    SYS_recvfrom,        SYS_recvmsg,    SYS_recvmmsg,
-        SYS_accept,      SYS_accept4,     SYS_connect,         SYS_ppoll,      SYS_pselect6,
-        SYS_epoll_pwait, SYS_nanosleep,   SYS_clock_nanosleep, SYS_wait4,      SYS_waitid,
-        SYS_flock,       SYS_sched_yield,
+    static const uint64_t known[] = {SYS_read,         SYS_write,
+                                     SYS_readv,        SYS_writev,
+                                     SYS_sendto,       SYS_sendmsg,
+                                     SYS_sendmmsg,     SYS_recvfrom,
+                                     SYS_recvmsg,      SYS_recvmmsg,
+                                     SYS_accept,       SYS_accept4,
+                                     SYS_connect,      SYS_ppoll,
+                                     SYS_pselect6,     SYS_epoll_pwait,
+                                     SYS_nanosleep,    SYS_clock_nanosleep,
+                                     SYS_wait4,        SYS_waitid,
+                                     SYS_flock,        SYS_sched_yield,
+                                     SYS_msgsnd,       SYS_msgrcv,
+                                     SYS_semop,        SYS_semtimedop,
+                                     SYS_splice,       SYS_tee,
+                                     SYS_vmsplice,     SYS_sendfile,
+                                     SYS_mq_timedsend, SYS_mq_timedreceive,
 #ifdef SYS_pause
-        SYS_pause,       SYS_poll,        SYS_select,          SYS_epoll_wait,
+                                     SYS_pause,        SYS_poll,
+                                     SYS_select,       SYS_epoll_wait,
 #endif
-    };
+                                     SYS_io_getevents};
     return is_contained(known, number);
 }
 

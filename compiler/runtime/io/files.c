@@ -146,20 +146,14 @@ int gs_cc_open(const char *path, int flags, ...)
     OPEN(AT_FDCWD, path);
 }
 
-int gs_cc_open64(const char *path, int flags, ...)
-{
-    OPEN(AT_FDCWD, path);
-}
+int gs_cc_open64(const char *path, int flags, ...) ALIAS(gs_cc_open);
 
 int gs_cc_openat(int folder, const char *path, int flags, ...)
 {
     OPEN(folder, path);
 }
 
-int gs_cc_openat64(int folder, const char *path, int flags, ...)
-{
-    OPEN(folder, path);
-}
+int gs_cc_openat64(int folder, const char *path, int flags, ...) ALIAS(gs_cc_openat);
 
 int gs_cc_eventfd(unsigned value, int flags)
 {
@@ -207,10 +201,7 @@ int gs_cc_creat(const char *path, mode_t mode)
     return open_at(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode);
 }
 
-int gs_cc_creat64(const char *path, mode_t mode)
-{
-    return gs_cc_creat(path, mode);
-}
+int gs_cc_creat64(const char *path, mode_t mode) ALIAS(gs_cc_creat);
 
 /* Of a queue of messages; its last arguments are there if flags say so. */
 mqd_t gs_cc_mq_open(const char *name, int flags, ...)
@@ -254,10 +245,7 @@ FILE *gs_cc_fopen(const char *path, const char *mode)
     return opened(file);
 }
 
-FILE *gs_cc_fopen64(const char *path, const char *mode)
-{
-    return gs_cc_fopen(path, mode);
-}
+FILE *gs_cc_fopen64(const char *path, const char *mode) ALIAS(gs_cc_fopen);
 
 FILE *gs_cc_popen_as_is(const char *command, const char *mode);
 FILE *gs_cc_popen(const char *command, const char *mode)
@@ -272,16 +260,10 @@ static void forget(int fd)
         gs_forget(fd);
 }
 
-static int fail(int err)
-{
-    errno = err;
-    return -1;
-}
-
 int gs_cc_dup2(int fd, int other)
 {
     if (gs_is_own_descriptor(other))
-        return fail(EBUSY);
+        return result_of(EBUSY);
     if (fd != other)
         forget(other);
     return dup2(fd, other);
@@ -290,7 +272,7 @@ int gs_cc_dup2(int fd, int other)
 int gs_cc_dup3(int fd, int other, int flags)
 {
     if (gs_is_own_descriptor(other))
-        return fail(EBUSY);
+        return result_of(EBUSY);
     if (fd != other)
         forget(other);
     return dup3(fd, other, flags);
@@ -303,7 +285,7 @@ int gs_cc_close_range(unsigned first, unsigned last, int flags)
             if (gs_cc_is_known((int)fd))
                 forget((int)fd);
     int err = gs_close_range_but_own(first, last, (unsigned)flags);
-    return err ? fail(-err) : 0;
+    return result_of(-err);
 }
 
 void gs_cc_closefrom(int first)
@@ -314,12 +296,12 @@ void gs_cc_closefrom(int first)
 static int close_at_once(int fd)
 {
     if (gs_is_own_descriptor(fd))
-        return fail(EBADF);
+        return result_of(EBADF);
     gs_cc_forget_kind(fd);
     if (!thread_self())
         return close(fd);
     int err = gs_close(fd);
-    return err ? fail(-err) : 0;
+    return result_of(-err);
 }
 
 int gs_cc_close(int fd)
@@ -334,8 +316,13 @@ int gs_cc_mq_close(mqd_t queue)
 
 /* ---- Whether calls block ---- */
 
-static int control(int fd, int command, long argument)
+/* As the C library, whether or not the program passes an argument. */
+int gs_cc_fcntl(int fd, int command, ...)
 {
+    va_list list;
+    va_start(list, command);
+    long argument = va_arg(list, long);
+    va_end(list);
     int result = fcntl(fd, command, argument);
     if (command == F_SETFL)
         gs_cc_forget_modes();
@@ -344,24 +331,7 @@ static int control(int fd, int command, long argument)
     return result;
 }
 
-/* As the C library, whether or not the program passes an argument. */
-int gs_cc_fcntl(int fd, int command, ...)
-{
-    va_list list;
-    va_start(list, command);
-    long argument = va_arg(list, long);
-    va_end(list);
-    return control(fd, command, argument);
-}
-
-int gs_cc_fcntl64(int fd, int command, ...)
-{
-    va_list list;
-    va_start(list, command);
-    long argument = va_arg(list, long);
-    va_end(list);
-    return control(fd, command, argument);
-}
+int gs_cc_fcntl64(int fd, int command, ...) ALIAS(gs_cc_fcntl);
 
 int gs_cc_ioctl(int fd, unsigned long request, ...)
 {

@@ -141,8 +141,7 @@ static int poll_masked(struct pollfd *fds, nfds_t count, int64_t wait_ns, const 
     gs_cc_test_cancel(self);
     if (!is_interrupted)
         return result;
-    errno = EINTR;
-    return -1;
+    return result_of(EINTR);
 }
 
 int gs_cc_poll(struct pollfd *fds, nfds_t count, int wait_ms)
@@ -351,8 +350,7 @@ int gs_cc_usleep(useconds_t microseconds)
         return usleep(microseconds);
     if (!sleep_for(self, microseconds * (int64_t)GS_MICROSECOND))
         return 0;
-    errno = EINTR;
-    return -1;
+    return result_of(EINTR);
 }
 
 static bool is_valid(const struct timespec *time)
@@ -370,8 +368,7 @@ int gs_cc_nanosleep(const struct timespec *wait, struct timespec *ret_left)
         return 0;
     if (ret_left)
         *ret_left = (struct timespec){(time_t)(left_ns / GS_SECOND), (long)(left_ns % GS_SECOND)};
-    errno = EINTR;
-    return -1;
+    return result_of(EINTR);
 }
 
 int gs_cc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,

@@ -11,7 +11,7 @@ static int next_byte(struct thread *self, FILE *file, enum step *ret_step)
     return *ret_step == GO ? fgetc(file) : EOF;
 }
 
-static int get(FILE *file)
+int gs_cc_fgetc(FILE *file)
 {
     struct thread *self = thread_self();
     enum step step;
@@ -26,46 +26,20 @@ static int get(FILE *file)
     return byte;
 }
 
-int gs_cc_fgetc(FILE *file)
-{
-    return get(file);
-}
-
-int gs_cc_getc(FILE *file)
-{
-    return get(file);
-}
-
-int gs_cc__IO_getc(FILE *file)
-{
-    return get(file);
-}
+int gs_cc_getc(FILE *file) ALIAS(gs_cc_fgetc);
+int gs_cc__IO_getc(FILE *file) ALIAS(gs_cc_fgetc);
 
 int gs_cc_getchar(void)
 {
-    return get(stdin);
+    return gs_cc_fgetc(stdin);
 }
 
-int gs_cc_fgetc_unlocked(FILE *file)
-{
-    return get(file);
-}
-
-int gs_cc_getc_unlocked(FILE *file)
-{
-    return get(file);
-}
-
-int gs_cc_getchar_unlocked(void)
-{
-    return get(stdin);
-}
+int gs_cc_fgetc_unlocked(FILE *file) ALIAS(gs_cc_fgetc);
+int gs_cc_getc_unlocked(FILE *file) ALIAS(gs_cc_fgetc);
+int gs_cc_getchar_unlocked(void) ALIAS(gs_cc_getchar);
 
 /* What getc_unlocked calls for an empty buffer. */
-int gs_cc___uflow(FILE *file)
-{
-    return get(file);
-}
+int gs_cc___uflow(FILE *file) ALIAS(gs_cc_fgetc);
 
 /* ---- Lines ---- */
 
@@ -124,15 +98,9 @@ char *gs_cc___fgets_chk(char *bytes, size_t room, int size, FILE *file)
     return gs_cc_fgets(bytes, size, file);
 }
 
-char *gs_cc_fgets_unlocked(char *bytes, int size, FILE *file)
-{
-    return gs_cc_fgets(bytes, size, file);
-}
-
+char *gs_cc_fgets_unlocked(char *bytes, int size, FILE *file) ALIAS(gs_cc_fgets);
 char *gs_cc___fgets_unlocked_chk(char *bytes, size_t room, int size, FILE *file)
-{
-    return gs_cc___fgets_chk(bytes, room, size, file);
-}
+    ALIAS(gs_cc___fgets_chk);
 
 /* Returns whether there is room for n bytes. */
 static bool make_room(char **line, size_t *size, size_t n)
@@ -155,10 +123,8 @@ ssize_t gs_cc_getdelim(char **line, size_t *size, int end, FILE *file)
     struct thread *self = thread_self();
     enum step step = GO;
     int byte = EOF;
-    if (!line || !size) {
-        errno = EINVAL;
-        return -1;
-    }
+    if (!line || !size)
+        return result_of(EINVAL);
     if (is_direct_line(self, file, end, SIZE_MAX))
         return getdelim(line, size, end, file);
     struct operation *operation = gs_cc_stream_begin(self, file);
@@ -178,10 +144,7 @@ ssize_t gs_cc_getdelim(char **line, size_t *size, int end, FILE *file)
     return n;
 }
 
-ssize_t gs_cc___getdelim(char **line, size_t *size, int end, FILE *file)
-{
-    return gs_cc_getdelim(line, size, end, file);
-}
+ssize_t gs_cc___getdelim(char **line, size_t *size, int end, FILE *file) ALIAS(gs_cc_getdelim);
 
 ssize_t gs_cc_getline(char **line, size_t *size, FILE *file)
 {
@@ -222,10 +185,7 @@ size_t gs_cc_fread(void *bytes, size_t size, size_t count, FILE *file)
     return n;
 }
 
-size_t gs_cc_fread_unlocked(void *bytes, size_t size, size_t count, FILE *file)
-{
-    return gs_cc_fread(bytes, size, count, file);
-}
+size_t gs_cc_fread_unlocked(void *bytes, size_t size, size_t count, FILE *file) ALIAS(gs_cc_fread);
 
 size_t gs_cc___fread_chk(void *bytes, size_t room, size_t size, size_t count, FILE *file)
 {
@@ -235,6 +195,4 @@ size_t gs_cc___fread_chk(void *bytes, size_t room, size_t size, size_t count, FI
 }
 
 size_t gs_cc___fread_unlocked_chk(void *bytes, size_t room, size_t size, size_t count, FILE *file)
-{
-    return gs_cc___fread_chk(bytes, room, size, count, file);
-}
+    ALIAS(gs_cc___fread_chk);

@@ -95,56 +95,26 @@ int gs_cc_fputs(const char *text, FILE *file)
     return !n || put_all(file, text, n) == n ? 1 : EOF;
 }
 
-static int put_byte(int byte, FILE *file)
+int gs_cc_fputc(int byte, FILE *file)
 {
     unsigned char one = (unsigned char)byte;
     return put_all(file, &one, 1) ? one : EOF;
 }
 
-int gs_cc_fputc(int byte, FILE *file)
-{
-    return put_byte(byte, file);
-}
-
-int gs_cc_putc(int byte, FILE *file)
-{
-    return put_byte(byte, file);
-}
-
-int gs_cc__IO_putc(int byte, FILE *file)
-{
-    return put_byte(byte, file);
-}
+int gs_cc_putc(int byte, FILE *file) ALIAS(gs_cc_fputc);
+int gs_cc__IO_putc(int byte, FILE *file) ALIAS(gs_cc_fputc);
 
 int gs_cc_putchar(int byte)
 {
-    return put_byte(byte, stdout);
+    return gs_cc_fputc(byte, stdout);
 }
 
-int gs_cc_fputc_unlocked(int byte, FILE *file)
-{
-    return put_byte(byte, file);
-}
-
-int gs_cc_putc_unlocked(int byte, FILE *file)
-{
-    return put_byte(byte, file);
-}
-
-int gs_cc_putchar_unlocked(int byte)
-{
-    return put_byte(byte, stdout);
-}
-
-int gs_cc_fputs_unlocked(const char *text, FILE *file)
-{
-    return gs_cc_fputs(text, file);
-}
-
+int gs_cc_fputc_unlocked(int byte, FILE *file) ALIAS(gs_cc_fputc);
+int gs_cc_putc_unlocked(int byte, FILE *file) ALIAS(gs_cc_fputc);
+int gs_cc_putchar_unlocked(int byte) ALIAS(gs_cc_putchar);
+int gs_cc_fputs_unlocked(const char *text, FILE *file) ALIAS(gs_cc_fputs);
 size_t gs_cc_fwrite_unlocked(const void *bytes, size_t size, size_t count, FILE *file)
-{
-    return gs_cc_fwrite(bytes, size, count, file);
-}
+    ALIAS(gs_cc_fwrite);
 
 /* The text and the end of the line are one call for other threads: it is made again until both are
  * written, of which the text is a copy. */
@@ -174,7 +144,7 @@ int gs_cc_puts(const char *text)
 /* What putc_unlocked calls for a full buffer. */
 int gs_cc___overflow(FILE *file, int byte)
 {
-    return put_byte(byte, file);
+    return gs_cc_fputc(byte, file);
 }
 
 /* ---- Formatted ---- */
@@ -279,10 +249,7 @@ int gs_cc_fflush(FILE *file)
     return step == FAILED ? EOF : 0;
 }
 
-int gs_cc_fflush_unlocked(FILE *file)
-{
-    return gs_cc_fflush(file);
-}
+int gs_cc_fflush_unlocked(FILE *file) ALIAS(gs_cc_fflush);
 
 static void forget(int fd, const struct thread *self)
 {
@@ -311,10 +278,7 @@ FILE *gs_cc_freopen(const char *path, const char *mode, FILE *file)
     return opened;
 }
 
-FILE *gs_cc_freopen64(const char *path, const char *mode, FILE *file)
-{
-    return gs_cc_freopen(path, mode, file);
-}
+FILE *gs_cc_freopen64(const char *path, const char *mode, FILE *file) ALIAS(gs_cc_freopen);
 
 int gs_cc_fclose(FILE *file)
 {

@@ -5,9 +5,9 @@
 
 #include <poll.h>
 #include <stdarg.h>
-#include <string.h>
 #include <sys/epoll.h>
 #include <sys/select.h>
+#include <sys/sem.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -37,40 +37,11 @@ int gs_cc_nanosleep(const struct timespec *wait, struct timespec *ret_left);
 int gs_cc_clock_nanosleep(clockid_t clock, int flags, const struct timespec *time,
                           struct timespec *ret_left);
 int gs_cc_flock(int fd, int operation);
+int gs_cc_msgsnd(int queue, const void *message, size_t n, int flags);
+ssize_t gs_cc_msgrcv(int queue, void *message, size_t n, long type, int flags);
+int gs_cc_semtimedop(int set, struct sembuf *operations, size_t count, const struct timespec *time);
 int gs_cc_pause(void);
 long gs_cc___futex(long number, ...);
-
-enum { ARGUMENTS = 6 };
-
-/* ---- Calls that block: a kernel thread of the pool makes them ---- */
-
-struct numbered_call {
-    long number, at[ARGUMENTS], result;
-};
-
-static void make_call(void *argument)
-{
-    struct numbered_call *call = argument;
-    call->result = syscall(call->number, call->at[0], call->at[1], call->at[2], call->at[3],
-                           call->at[4], call->at[5]);
-}
-
-static long block(long number, const long *at)
-{
-    struct numbered_call here = {.number = number}, *call = &here;
-    memcpy(here.at, at, sizeof here.at);
-    if (thread_self()->phase == PHASE_NEW) { /* later the first box is used */
-        call = gs_cc_box(sizeof *call);
-        *call = here;
-    }
-    call = gs_cc_in_pool(make_call, call, POOL_BOTH);
-    if (!call)
-        return 0;
-    long result = call->result;
-    gs_cc_box_free(call, sizeof *call);
-    gs_cc_end_in_pool(thread_self());
-    return result;
-}
 
 /* ---- Calls that the runtime has: *ret_result is set if the number is of the group ---- */
 
@@ -165,14 +136,34 @@ static long sleep_by_clock(const long *at)
                                     (struct timespec *)at[3]);
     if (!err || gs_cc_state.suspending)
         return 0;
-    errno = err;
-    return -1;
+    return result_of(err);
+}
+
+static bool wait_for_messages(long number, const long *at, long *ret_result)
+{
+    void *data = (void *)at[1];
+    const struct timespec *time = number == SYS_semop ? NULL : (const struct timespec *)at[3];
+    switch (number) {
+    case SYS_msgsnd:
+        *ret_result = gs_cc_msgsnd((int)at[0], data, (size_t)at[2], (int)at[3]);
+        return true;
+    case SYS_msgrcv:
+        *ret_result = gs_cc_msgrcv((int)at[0], data, (size_t)at[2], at[3], (int)at[4]);
+        return true;
+    case SYS_semop:
+    case SYS_semtimedop:
+        *ret_result = gs_cc_semtimedop((int)at[0], data, (size_t)at[2], time);
+        return true;
+    default:
+        return false;
+    }
 }
 
 static long make(long number, const long *at)
 {
     long result;
-    if (transfer(number, at, &result) || wait_for_descriptors(number, at, &result))
+    if (transfer(number, at, &result) || wait_for_descriptors(number, at, &result) ||
+        wait_for_messages(number, at, &result))
         return result;
     switch (number) {
     case SYS_futex:
@@ -191,12 +182,20 @@ static long make(long number, const long *at)
 #endif
     case SYS_wait4:
         if (!((int)at[2] & WNOHANG))
-            return block(number, at);
+            return gs_cc_call_in_pool(POOL_BOTH, number, at);
         break;
     case SYS_waitid:
         if (!((int)at[3] & WNOHANG))
-            return block(number, at);
+            return gs_cc_call_in_pool(POOL_BOTH, number, at);
         break;
+    case SYS_splice:
+    case SYS_tee:
+    case SYS_vmsplice:
+    case SYS_sendfile:
+    case SYS_mq_timedsend:
+    case SYS_mq_timedreceive:
+    case SYS_io_getevents:
+        return gs_cc_call_in_pool(POOL_BOTH, number, at);
     default:
         break;
     }
@@ -208,10 +207,10 @@ static long make(long number, const long *at)
 long gs_cc___system_call(long number, ...);
 long gs_cc___system_call(long number, ...)
 {
-    long at[ARGUMENTS];
+    long at[CALL_ARGUMENTS];
     va_list list;
     va_start(list, number);
-    for (unsigned i = 0; i < ARGUMENTS; i++)
+    for (unsigned i = 0; i < CALL_ARGUMENTS; i++)
         at[i] = va_arg(list, long);
     va_end(list);
     if (!thread_self())

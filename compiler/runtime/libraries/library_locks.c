@@ -171,18 +171,10 @@ static int try_semaphore(struct thread *self, void *semaphore)
     return errno == EAGAIN ? EBUSY : errno;
 }
 
-static int failed_with(int err)
-{
-    if (!err)
-        return 0;
-    errno = err;
-    return -1;
-}
-
 static int library_sem_wait(sem_t *semaphore)
 {
     struct thread *self = thread_on_stack();
-    return self ? failed_with(try_until(self, try_semaphore, semaphore, GS_NEVER))
+    return self ? result_of(try_until(self, try_semaphore, semaphore, GS_NEVER))
                 : sem_wait(semaphore);
 }
 
@@ -192,7 +184,7 @@ static int library_sem_timedwait(sem_t *semaphore, const struct timespec *time)
     if (!self || !is_valid_time(time))
         return sem_timedwait(semaphore, time);
     uint64_t deadline_ns = gs_cc_from_clock(CLOCK_REALTIME, time);
-    return failed_with(try_until(self, try_semaphore, semaphore, deadline_ns));
+    return result_of(try_until(self, try_semaphore, semaphore, deadline_ns));
 }
 
 int gs_cc_pthread_join(pthread_t thread, void **ret_result);

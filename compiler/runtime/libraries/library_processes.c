@@ -6,56 +6,18 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
-
-struct call {
-    void (*function)(struct call *call);
-    union {
-        pid_t process;
-        id_t id;
-        FILE *stream;
-    };
-    idtype_t type;
-    int *ret_status;
-    int options;
-    struct rusage *ret_usage;
-    siginfo_t *ret_information;
-    int result, err;
-};
-
-static void make_call(void *argument)
-{
-    struct call *call = argument;
-    errno = call->err;
-    call->function(call);
-    call->err = errno;
-}
-
-static int run(void (*function)(struct call *), struct call *call)
-{
-    call->function = function;
-    call->err = errno;
-    gs_cc_run_in_pool(make_call, call, POOL_BOTH);
-    errno = call->err;
-    gs_cc_end_in_pool(thread_self());
-    return call->result;
-}
 
 /* ---- Children ---- */
 
-static void wait_for_child(struct call *call)
-{
-    call->result = wait4(call->process, call->ret_status, call->options, call->ret_usage);
-}
-
 static pid_t library_wait4(pid_t process, int *ret_status, int options, struct rusage *ret_usage)
 {
-    struct call call = {
-        .process = process, .ret_status = ret_status, .options = options, .ret_usage = ret_usage};
+    const long at[CALL_ARGUMENTS] = {process, (long)ret_status, options, (long)ret_usage};
     pid_t ended =
         wait4(process, ret_status, options | (thread_on_stack() ? WNOHANG : 0), ret_usage);
     bool waits = !ended && !(options & WNOHANG);
-    return waits ? run(wait_for_child, &call) : ended;
+    return waits ? (pid_t)gs_cc_call_in_pool(POOL_BOTH, SYS_wait4, at) : ended;
 }
 
 static pid_t library_wait3(int *ret_status, int options, struct rusage *ret_usage)
@@ -73,18 +35,12 @@ static pid_t library_wait(int *ret_status)
     return library_wait4(-1, ret_status, 0, NULL);
 }
 
-static void wait_for_state(struct call *call)
-{
-    call->result = waitid(call->type, call->id, call->ret_information, call->options);
-}
-
 static int library_waitid(idtype_t type, id_t id, siginfo_t *ret_information, int options)
 {
-    struct call call = {
-        .id = id, .type = type, .options = options, .ret_information = ret_information};
+    const long at[CALL_ARGUMENTS] = {type, id, (long)ret_information, options};
     if (!thread_on_stack() || options & WNOHANG)
         return waitid(type, id, ret_information, options);
-    return run(wait_for_state, &call);
+    return (int)gs_cc_call_in_pool(POOL_BOTH, SYS_waitid, at);
 }
 
 /* ---- Commands ---- */
@@ -92,15 +48,28 @@ static int library_waitid(idtype_t type, id_t id, siginfo_t *ret_information, in
 /* NOLINTNEXTLINE(cert-env33-c): the library calls it */
 RUNTIME(int, system, (const char *command), command)
 
-static void close_stream(struct call *call)
+struct closing {
+    FILE *stream;
+    int result, err;
+};
+
+static void close_stream(void *argument)
 {
-    call->result = pclose(call->stream);
+    struct closing *closing = argument;
+    errno = closing->err;
+    closing->result = pclose(closing->stream);
+    closing->err = errno;
 }
 
 static int library_pclose(FILE *stream)
 {
-    struct call call = {.stream = stream};
-    return thread_on_stack() ? run(close_stream, &call) : pclose(stream);
+    struct closing closing = {.stream = stream, .err = errno};
+    if (!thread_on_stack())
+        return pclose(stream);
+    gs_cc_run_in_pool(close_stream, &closing, POOL_BOTH);
+    errno = closing.err;
+    gs_cc_end_in_pool(thread_self());
+    return closing.result;
 }
 
 /* In the order of strcmp. */

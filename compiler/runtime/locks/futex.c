@@ -29,12 +29,6 @@ void gs_cc_words_after_fork(void)
         buckets[i] = (struct bucket){.lock = ATOMIC_FLAG_INIT};
 }
 
-static long fail(int err)
-{
-    errno = err;
-    return -1;
-}
-
 /* ---- Waiting ---- */
 
 struct futex_wait {
@@ -102,7 +96,7 @@ static long wait_at(const uint32_t *word, uint32_t value, uint64_t deadline_ns, 
             gs_cc_complete(self);
             if (must_leave(self))
                 gs_cc_test_cancel(self);
-            return err ? fail(-err) : 0;
+            return result_of(-err);
         }
         uint64_t look_ns = is_shared ? gs_clock_after(gs_clock_now(), LOOK_NS) : GS_NEVER;
         if (gs_cc_wait_until(self, look_ns < deadline_ns ? look_ns : deadline_ns,
@@ -230,7 +224,7 @@ static long change_and_wake(const struct call *call)
 {
     struct futex_op op;
     if (!futex_op_decode(call->last, &op))
-        return fail(ENOSYS);
+        return result_of(ENOSYS);
     uint32_t old = futex_op_apply(&op, call->other);
     long woken = wake_both(call, call->word, call->value);
     if (futex_op_holds(&op, old))
@@ -277,7 +271,7 @@ long gs_cc___futex(long number, ...)
         if (!self)
             return call_kernel(&call);
         if (call.time && !is_valid_time(call.time))
-            return fail(EINVAL);
+            return result_of(EINVAL);
         if (self->phase == PHASE_NEW)
             set_bits(self, bits);
         return wait_at(call.word, call.value, deadline_of(self, &call, command), is_shared);

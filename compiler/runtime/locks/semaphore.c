@@ -27,12 +27,6 @@ static struct semaphore *semaphore_of(sem_t *semaphore)
     return (struct semaphore *)semaphore;
 }
 
-static int fail(int err)
-{
-    errno = err;
-    return -1;
-}
-
 /* The caller holds the lock. */
 static void collect_posted(struct semaphore *one)
 {
@@ -96,7 +90,7 @@ int gs_cc_sem_init(sem_t *semaphore, int is_shared, unsigned value)
     if (is_shared)
         return sem_init(semaphore, is_shared, value);
     if (value > SEM_VALUE_MAX)
-        return fail(EINVAL);
+        return result_of(EINVAL);
     memset(semaphore, 0, sizeof *semaphore);
     semaphore_of(semaphore)->value = value;
     return 0;
@@ -123,7 +117,7 @@ int gs_cc_sem_trywait(sem_t *semaphore)
         one->value -= has_unit;
         spin_unlock(&one->lock);
     }
-    return has_unit ? 0 : fail(EAGAIN);
+    return has_unit ? 0 : result_of(EAGAIN);
 }
 
 /* Returns 0, EAGAIN: the thread has to wait, or another error. The caller holds the lock. */
@@ -183,7 +177,7 @@ static int wait_until(struct semaphore *one, uint64_t deadline_ns)
         gs_cc_complete(self);
     if (err == ECANCELED || must_jump(self))
         gs_cc_test_cancel(self);
-    return err ? fail(err) : 0;
+    return result_of(err);
 }
 
 /* ---- Semaphores of several processes ---- */
@@ -236,7 +230,7 @@ int gs_cc_sem_wait(sem_t *semaphore)
 int gs_cc_sem_clockwait(sem_t *semaphore, clockid_t clock, const struct timespec *time)
 {
     if (!is_known_clock(clock) || !is_valid_time(time))
-        return fail(EINVAL);
+        return result_of(EINVAL);
     if (semaphore_of(semaphore)->is_shared)
         return wait_for_shared(&(struct shared_wait){semaphore, time, clock, 0});
     return wait_until(semaphore_of(semaphore), gs_cc_from_clock(clock, time));
@@ -262,7 +256,7 @@ int gs_cc_sem_post(sem_t *semaphore)
     one->value += !thread && !is_full;
     spin_unlock(&one->lock);
     if (is_full)
-        return fail(EOVERFLOW);
+        return result_of(EOVERFLOW);
     if (thread)
         grant(thread);
     return 0;

@@ -40,7 +40,6 @@ static void in_child(void *argument)
         atomic_store(&self->join, JOIN_NONE); /* who has waited for it is not there */
     gs_cc_streams_after_fork(self);
     gs_cc_words_after_fork();
-    gs_cc_semaphores_after_fork();
     gs_cc_attributes_after_fork(self);
     gs_cc_shared_after_fork(self);
     gs_cc_libraries_after_fork();
@@ -107,18 +106,14 @@ static pid_t fork_as(const struct fork *wanted)
     return -1;
 }
 
-/* The child has memory of its own, and the parent does not wait for it: vfork may do so. */
-pid_t gs_cc_fork(void);
-pid_t gs_cc_vfork(void)
-{
-    return gs_cc_fork();
-}
-
 pid_t gs_cc_fork(void)
 {
     struct thread *self = thread_self();
     return self ? fork_as(&(struct fork){.self = self}) : fork();
 }
+
+/* The child has memory of its own, and the parent does not wait for it: vfork may do so. */
+pid_t gs_cc_vfork(void) ALIAS(gs_cc_fork);
 
 int gs_cc_daemon(int keeps_directory, int keeps_files)
 {

@@ -63,10 +63,8 @@ int gs_cc_sigaltstack(const stack_t *wanted, stack_t *ret_old)
     stack_t old = gs_cc_extra(thread)->alternate;
     old.ss_flags = !old.ss_size ? SS_DISABLE : is_on(&old) ? SS_ONSTACK : 0;
     int err = wanted ? set(thread, wanted) : 0;
-    if (err) {
-        errno = err;
-        return -1;
-    }
+    if (err)
+        return result_of(err);
     if (ret_old)
         *ret_old = old;
     return 0;

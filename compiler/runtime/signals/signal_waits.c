@@ -43,8 +43,7 @@ int gs_cc_sigsuspend(const sigset_t *mask)
     gs_cc_complete(self);
     if (gs_cc_test_cancel(self))
         return 0;
-    errno = EINTR;
-    return -1;
+    return result_of(EINTR);
 }
 
 int gs_cc_pause(void)
@@ -62,8 +61,7 @@ int gs_cc_pause(void)
             return 0;
     gs_cc_complete(self);
     jump_if_told(self);
-    errno = EINTR;
-    return -1;
+    return result_of(EINTR);
 }
 
 /* ---- Signals that are taken: those of the thread, and those of the process ----

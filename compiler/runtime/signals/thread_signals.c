@@ -45,10 +45,7 @@ int gs_cc_pthread_sigmask(int how, const sigset_t *set, sigset_t *ret_old)
 int gs_cc_sigprocmask(int how, const sigset_t *set, sigset_t *ret_old)
 {
     int err = gs_cc_pthread_sigmask(how, set, ret_old);
-    if (!err)
-        return 0;
-    errno = err;
-    return -1;
+    return result_of(err);
 }
 
 /* ---- What is pending for a thread ---- */
@@ -278,10 +275,7 @@ int gs_cc_raise(int number)
     if (!self)
         return raise(number);
     int err = gs_cc_pthread_kill((pthread_t)self, number);
-    if (!err)
-        return 0;
-    errno = err;
-    return -1;
+    return result_of(err);
 }
 
 /* ---- Writing where nobody reads ---- */

@@ -161,17 +161,7 @@ _Noreturn void gs_cc_siglongjmp(struct __jmp_buf_tag *buffer, int result)
     siglongjmp(buffer, result);
 }
 
-_Noreturn void gs_cc_longjmp(struct __jmp_buf_tag *buffer, int result)
-{
-    gs_cc_siglongjmp(buffer, result);
-}
-
-_Noreturn void gs_cc__longjmp(struct __jmp_buf_tag *buffer, int result)
-{
-    gs_cc_siglongjmp(buffer, result);
-}
-
+_Noreturn void gs_cc_longjmp(struct __jmp_buf_tag *buffer, int result) ALIAS(gs_cc_siglongjmp);
+_Noreturn void gs_cc__longjmp(struct __jmp_buf_tag *buffer, int result) ALIAS(gs_cc_siglongjmp);
 _Noreturn void gs_cc___longjmp_chk(struct __jmp_buf_tag *buffer, int result)
-{
-    gs_cc_siglongjmp(buffer, result);
-}
+    ALIAS(gs_cc_siglongjmp);

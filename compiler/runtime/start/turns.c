@@ -30,10 +30,7 @@ int gs_cc_sched_yield(void)
     return 0;
 }
 
-int gs_cc_pthread_yield(void)
-{
-    return gs_cc_sched_yield();
-}
+int gs_cc_pthread_yield(void) ALIAS(gs_cc_sched_yield);
 
 /* So many calls that fail at once are a turn. */
 #define TRIES 32u

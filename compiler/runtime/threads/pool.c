@@ -41,7 +41,9 @@ static void do_nothing(int number, siginfo_t *information, void *context)
 static bool is_to_end(const struct thread *thread, unsigned options)
 {
     bool ends = options & POOL_CANCELS ? must_cancel(thread) : must_leave(thread);
-    return ends || (options & POOL_SIGNALS && gs_cc_is_interrupted(thread, true));
+    if (ends || !(options & (POOL_SIGNALS | POOL_EVERY_SIGNAL)))
+        return ends;
+    return gs_cc_is_interrupted(thread, !(options & POOL_EVERY_SIGNAL));
 }
 
 /* The first signal comes at once, in case that the call waits already. */

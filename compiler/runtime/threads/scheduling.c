@@ -258,14 +258,6 @@ static pthread_t named(pid_t number)
     return self && (!number || number == gettid()) ? (pthread_t)self : 0;
 }
 
-static int result_of(int err)
-{
-    if (!err)
-        return 0;
-    errno = err;
-    return -1;
-}
-
 int gs_cc_sched_setaffinity(pid_t number, size_t size, const cpu_set_t *cpus)
 {
     pthread_t id = named(number);

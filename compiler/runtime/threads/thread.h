@@ -75,9 +75,8 @@ struct extra {
     int pool_thread, pool_signal;
     bool has_pool_timer;
     timer_t pool_timer;
-    struct semaphore_wait *semaphore_wait; /* in a set of System V (queues.c) */
-    uint32_t ignored;                      /* bits of those that wake it at a word (futex.c) */
-    stack_t alternate;                     /* for handlers; its size is 0: none */
+    uint32_t ignored;  /* bits of those that wake it at a word (futex.c) */
+    stack_t alternate; /* for handlers; its size is 0: none */
     int jump_result;
     struct __jmp_buf_tag *jump; /* where it goes on, with what its handler has blocked (jumps.c) */
     uint64_t jump_blocked;
@@ -132,6 +131,18 @@ enum { JOIN_NONE, JOIN_DONE, JOIN_DETACHED };
 static inline void set_phase(struct thread *thread, enum phase phase)
 {
     atomic_store_explicit(&thread->phase, (unsigned char)phase, memory_order_relaxed);
+}
+
+/* Another name of a function of the same file. */
+#define ALIAS(of_) __attribute__((alias(#of_)))
+
+/* The result of a call that sets errno; 0: no error. */
+static inline int result_of(int err)
+{
+    if (!err)
+        return 0;
+    errno = err;
+    return -1;
 }
 
 /* How many kernel threads run threads. */
@@ -289,10 +300,8 @@ static inline void begin_try(struct thread *self)
         set_phase(self, PHASE_NEW);
 }
 
-/* In the child no other thread waits at a word (futex.c), or for semaphores (queues.c), or loads a
- * library (libraries.c). */
+/* In the child no other thread waits at a word (futex.c), or loads a library (libraries.c). */
 void gs_cc_words_after_fork(void);
-void gs_cc_semaphores_after_fork(void);
 void gs_cc_libraries_after_fork(void);
 
 /* Let the others run once (turns.c). */

@@ -80,12 +80,13 @@ static void wait_for_processes(void)
     pthread_t writer;
     if (pipe(ends))
         abort();
-    pthread_create(&writer, NULL, write_line, NULL);
-    printf("child until: %d\n", library_child_until(ends[0]));
-    pthread_join(writer, NULL);
-    pthread_create(&writer, NULL, write_line, NULL);
-    printf("command until: %d\n", library_command_until(ends[0]));
-    pthread_join(writer, NULL);
+    int (*const waits[])(int) = {library_child_until, library_named_child_until,
+                                 library_command_until, library_stream_until};
+    for (int i = 0; i < 4; i++) {
+        pthread_create(&writer, NULL, write_line, NULL);
+        printf("process %d: %d\n", i, waits[i](ends[0]));
+        pthread_join(writer, NULL);
+    }
 }
 
 static void *have_child(void *unused)

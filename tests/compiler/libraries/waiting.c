@@ -316,14 +316,28 @@ int library_child(void)
 }
 
 /* Processes that end when there is something to read. */
-int library_child_until(int fd)
+static pid_t start_reader(int fd)
 {
     char byte;
-    int status = -1;
     pid_t child = fork();
     if (!child)
         _exit(read(fd, &byte, 1) == 1 ? byte : 1);
+    return child;
+}
+
+int library_child_until(int fd)
+{
+    int status = -1;
+    pid_t child = start_reader(fd);
     return waitpid(child, &status, 0) == child ? WEXITSTATUS(status) : -1;
+}
+
+int library_named_child_until(int fd)
+{
+    siginfo_t ended = {0};
+    pid_t child = start_reader(fd);
+    int result = waitid(P_PID, (id_t)child, &ended, WEXITED);
+    return !result && ended.si_pid == child ? ended.si_status : -1;
 }
 
 int library_command_until(int fd)
@@ -331,6 +345,15 @@ int library_command_until(int fd)
     char command[64];
     snprintf(command, sizeof command, "read -r line <&%d; exit 6", fd);
     int status = system(command); /* NOLINT(cert-env33-c): it is what is tested */
+    return WEXITSTATUS(status);
+}
+
+int library_stream_until(int fd)
+{
+    char command[64];
+    snprintf(command, sizeof command, "read -r line <&%d; exit 5", fd);
+    FILE *stream = popen(command, "r"); /* NOLINT(cert-env33-c): the same */
+    int status = stream ? pclose(stream) : -1;
     return WEXITSTATUS(status);
 }
 

@@ -56,7 +56,9 @@ ssize_t library_readv(void);
 /* The status of a child process that waits. */
 int library_child(void);
 int library_child_until(int fd);
+int library_named_child_until(int fd);
 int library_command_until(int fd);
+int library_stream_until(int fd);
 
 /* Read with a cleanup, which is counted, and unlocks what is locked meanwhile. */
 int library_read_cleanly(int fd);

@@ -125,6 +125,19 @@ static int try_notification(const struct sigevent *event)
     return result == 'a' && !is_notified;
 }
 
+/* It waits already when the program asks to be notified. */
+static int receive_before(const struct sigevent *event)
+{
+    int result = 0;
+    pthread_t receiver = start(receive, &result);
+    usleep(5000);
+    mq_notify(queue, event);
+    mq_send(queue, "a", 1, 0);
+    pthread_join(receiver, NULL);
+    mq_notify(queue, NULL);
+    return result;
+}
+
 static void notifications(void)
 {
     char name[40];
@@ -135,6 +148,7 @@ static void notifications(void)
     snprintf(name, sizeof name, "/counted-%d", (int)getpid());
     queue = mq_open(name, O_CREAT | O_RDWR, 0600, &attributes);
     mq_unlink(name);
+    printf("received %c\n", receive_before(&event));
     while (!try_notification(&event) && ++tries < 1000)
         continue;
     printf("only received %d\n", tries < 1000);

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/ipc.h>
+#include <sys/msg.h>
 #include <sys/select.h>
 #include <sys/sem.h>
 #include <sys/socket.h>
@@ -59,15 +60,32 @@ static void operate_nowhere(void)
     int set = semget(IPC_PRIVATE, 1, 0600);
     int result = semop(set, (struct sembuf *)8, 1);
     printf("%d %s\n", result, strerror(errno));
+    result = semop(-1, (struct sembuf *)8, 1);
+    printf("%d %s\n", result, strerror(errno));
     semctl(set, 0, IPC_RMID);
 }
 
 /* ---- Waits, by a number that is constant, and by one that is not ---- */
 
-static int stream[2], set, listener;
+static int stream[2], tee_ends[2], tee_others[2], set, listener, queue, semaphores;
 static struct sockaddr_in address = {.sin_family = AF_INET};
 
-enum way { POLL, SELECT, PSELECT, PPOLL, EPOLL, RECEIVE, MESSAGE, ACCEPT, WAIT, WAIT_ID, WAYS };
+enum way {
+    POLL,
+    SELECT,
+    PSELECT,
+    PPOLL,
+    EPOLL,
+    RECEIVE,
+    MESSAGE,
+    ACCEPT,
+    WAIT,
+    WAIT_ID,
+    TEE,
+    QUEUE,
+    SEMAPHORE,
+    WAYS
+};
 
 /* What the calls get the addresses of. */
 struct arguments {
@@ -78,13 +96,19 @@ struct arguments {
     struct pollfd one;
     struct epoll_event event;
     siginfo_t information;
+    struct {
+        long type;
+        char bytes[8];
+    } text;
+    struct sembuf operation;
 };
 
 static void prepare(struct arguments *with)
 {
     *with = (struct arguments){.part = {&with->byte, 1},
                                .message = {.msg_iov = &with->part, .msg_iovlen = 1},
-                               .one = {.fd = stream[0], .events = POLLIN}};
+                               .one = {.fd = stream[0], .events = POLLIN},
+                               .operation = {0, -1, 0}};
     FD_SET(stream[0], &with->fds);
 }
 
@@ -111,16 +135,22 @@ static long wait_by_constant(enum way way, pid_t child)
         return syscall(SYS_accept4, listener, NULL, NULL, SOCK_CLOEXEC) >= 0;
     case WAIT:
         return syscall(SYS_wait4, child, NULL, 0L, NULL) == child;
-    default:
+    case WAIT_ID:
         return syscall(SYS_waitid, P_PID, child, &with.information, WEXITED, NULL);
+    case TEE:
+        return syscall(SYS_tee, tee_ends[0], tee_others[1], 1L, 0L);
+    case QUEUE:
+        return syscall(SYS_msgrcv, queue, &with.text, 8L, 0L, 0L);
+    default:
+        return syscall(SYS_semop, semaphores, &with.operation, 1L);
     }
 }
 
 static long wait_by_number(enum way way, pid_t child)
 {
-    static const long numbers[] = {SYS_poll,       SYS_select,   SYS_pselect6, SYS_ppoll,
-                                   SYS_epoll_wait, SYS_recvfrom, SYS_recvmsg,  SYS_accept4,
-                                   SYS_wait4,      SYS_waitid};
+    static const long numbers[] = {
+        SYS_poll,    SYS_select, SYS_pselect6, SYS_ppoll, SYS_epoll_wait, SYS_recvfrom, SYS_recvmsg,
+        SYS_accept4, SYS_wait4,  SYS_waitid,   SYS_tee,   SYS_msgrcv,     SYS_semop};
     struct arguments with;
     prepare(&with);
     const long first = (long)&with.one, in = stream[0];
@@ -133,7 +163,10 @@ static long wait_by_number(enum way way, pid_t child)
                               {in, (long)&with.message, MSG_PEEK},
                               {listener, 0, 0, SOCK_CLOEXEC},
                               {child},
-                              {P_PID, child, (long)&with.information, WEXITED}};
+                              {P_PID, child, (long)&with.information, WEXITED},
+                              {tee_ends[0], tee_others[1], 1, 0},
+                              {queue, (long)&with.text, 8, 0, 0},
+                              {semaphores, (long)&with.operation, 1}};
     const long *is = at[way];
     long result = syscall(numbers[way], is[0], is[1], is[2], is[3], is[4], 0L);
     return way == ACCEPT ? result >= 0 : way == WAIT ? result == child : result;
@@ -169,27 +202,42 @@ static pid_t start_child(int *ret_end)
     return child;
 }
 
+static void let_go_on(enum way way, int end)
+{
+    const struct {
+        long type;
+        char bytes[8];
+    } text = {1, "x"};
+    struct sembuf more = {0, 1, 0};
+    if (way == ACCEPT) {
+        int fd = socket(AF_INET, SOCK_STREAM, 0);
+        if (connect(fd, (struct sockaddr *)&address, sizeof address))
+            abort();
+    } else if (way == QUEUE) {
+        syscall(SYS_msgsnd, queue, &text, 1L, 0L);
+    } else if (way == SEMAPHORE) {
+        semop(semaphores, &more, 1);
+    } else {
+        write(end, "x", 1);
+    }
+}
+
 /* The first thread lets it go on: if the call kept the worker, it would wait for ever. */
 static void wait_for_other(enum way way, int is_constant)
 {
     struct wait wait = {way, 0, is_constant};
     char byte;
-    int end = -1;
+    int end = way == TEE ? tee_ends[1] : stream[1];
     pthread_t thread;
     void *result;
     if (way == WAIT || way == WAIT_ID)
         wait.child = start_child(&end);
     pthread_create(&thread, NULL, wait_once, &wait);
     usleep(500);
-    if (way == ACCEPT) {
-        int fd = socket(AF_INET, SOCK_STREAM, 0);
-        if (connect(fd, (struct sockaddr *)&address, sizeof address))
-            abort();
-    } else
-        write(wait.child ? end : stream[1], "x", 1);
+    let_go_on(way, end);
     pthread_join(thread, &result);
-    if (way < ACCEPT)
-        read(stream[0], &byte, 1);
+    if (way < ACCEPT || way == TEE)
+        read(way == TEE ? tee_ends[0] : stream[0], &byte, 1);
     printf("way %d, constant %d: %ld\n", way, is_constant, (long)result);
 }
 
@@ -200,6 +248,10 @@ static void wait_for_others(void)
     socklen_t length = sizeof address;
     volatile long sleep = SYS_nanosleep, sleep_by_clock = SYS_clock_nanosleep;
     socketpair(AF_UNIX, SOCK_STREAM, 0, stream);
+    pipe(tee_ends);
+    pipe(tee_others);
+    queue = msgget(IPC_PRIVATE, 0600);
+    semaphores = semget(IPC_PRIVATE, 1, 0600);
     set = epoll_create1(0);
     epoll_ctl(set, EPOLL_CTL_ADD, stream[0], &event);
     listener = socket(AF_INET, SOCK_STREAM, 0);
@@ -210,6 +262,8 @@ static void wait_for_others(void)
     for (enum way way = 0; way < WAYS; way++)
         for (int is_constant = 0; is_constant < 2; is_constant++)
             wait_for_other(way, is_constant);
+    msgctl(queue, IPC_RMID, NULL);
+    semctl(semaphores, 0, IPC_RMID);
     printf("sleep %ld", syscall(sleep, &soon, NULL));
     printf(" %ld", syscall(sleep_by_clock, CLOCK_MONOTONIC, 0L, &soon, NULL));
     long result = syscall(sleep_by_clock, -1L, 0L, &soon, NULL);

@@ -121,6 +121,73 @@ static void system_v(void)
     semctl(semaphores, 0, IPC_RMID);
 }
 
+/* What waits ends by a handler, although that restarts calls, and by the removal of what it waits
+ * for; only the calls on messages are cancellation points. */
+
+enum wait { TAKE, SEND, RECEIVE, REMOVED, CANCELED_TAKE, CANCELED_RECEIVE, WAITS };
+
+static _Atomic int is_handled, has_begun;
+
+static void on_user(int number)
+{
+    (void)number;
+    is_handled = 1;
+}
+
+static void *wait_system_v(void *argument)
+{
+    struct message message = {1, "ab"};
+    struct sembuf less = {0, -1, 0};
+    enum wait wait = (enum wait)(long)argument;
+    has_begun = 1;
+    long result = wait == SEND ? msgsnd(messages, &message, 8, 0)
+                  : wait == RECEIVE || wait == CANCELED_RECEIVE
+                      ? msgrcv(messages, &message, 8, 2, 0)
+                      : semop(semaphores, &less, 1);
+    printf("wait %d: %s\n", wait, answer(result));
+    pthread_testcancel();
+    return argument;
+}
+
+static void end_wait(enum wait wait, pthread_t thread)
+{
+    struct sembuf one = {0, 1, 0};
+    if (wait == REMOVED)
+        semctl(semaphores, 0, IPC_RMID);
+    else if (wait >= CANCELED_TAKE)
+        pthread_cancel(thread);
+    if (wait == CANCELED_TAKE)
+        semop(semaphores, &one, 1);
+    while (wait < REMOVED && !is_handled) {
+        pthread_kill(thread, SIGUSR1);
+        usleep(1000);
+    }
+}
+
+static void waits_of_system_v(void)
+{
+    const struct sigaction action = {.sa_handler = on_user, .sa_flags = SA_RESTART};
+    struct message message = {1, "ab"};
+    sigaction(SIGUSR1, &action, NULL);
+    messages = msgget(IPC_PRIVATE, 0600);
+    while (!msgsnd(messages, &message, 8, IPC_NOWAIT))
+        continue;
+    for (enum wait wait = 0; wait < WAITS; wait++) {
+        void *result;
+        is_handled = has_begun = 0;
+        semaphores = semget(IPC_PRIVATE, 1, 0600);
+        pthread_t thread = start(wait_system_v, (void *)(long)wait);
+        while (!has_begun)
+            usleep(100);
+        usleep(5000);
+        end_wait(wait, thread);
+        pthread_join(thread, &result);
+        printf("canceled %d\n", result == PTHREAD_CANCELED);
+        semctl(semaphores, 0, IPC_RMID);
+    }
+    msgctl(messages, IPC_RMID, NULL);
+}
+
 /* ---- A lock made of futex ---- */
 
 static unsigned word, total;
@@ -240,6 +307,7 @@ static void *all(void *argument)
 {
     posix_queues();
     system_v();
+    waits_of_system_v();
     futexes();
     requeue();
     timers();
