@@ -75,8 +75,8 @@ struct gs_http_server {
     uint64_t drain_timeout_ns;  /* for open connections when the server ends (10 s) */
     size_t stack_size;          /* of a handler's thread, as in struct gs_thread_attributes */
     struct gs_tls_context *tls; /* serve https, with this context of a server; it stays the
-                                 * caller's. The time for a header includes the handshake. NULL:
-                                 * serve http */
+                                 * caller's. The time for a header includes the handshake. Requests
+                                 * without TLS are answered with 400. NULL: serve http */
     bool migrates;              /* handlers' threads may run on other workers. A connection waits
                                  * for its next request at one worker, nevertheless. */
 };

@@ -158,6 +158,31 @@ void gs_http_tls_end(struct gs_http_connection *connection, uint64_t deadline_ns
 
 /* ---- Receiving ---- */
 
+/* To a client that has sent a request without TLS, in place of an alert. */
+static void answer_plain(struct gs_http_connection *connection)
+{
+    static const char answer[] = "HTTP/1.1 400 Bad Request\r\n"
+                                 "Content-Type: text/plain\r\n"
+                                 "Content-Length: 57\r\n"
+                                 "Connection: close\r\n"
+                                 "\r\n"
+                                 "This port speaks HTTPS: the address begins with https://\n";
+    (void)!gs_sys_send(connection->fd, answer, sizeof answer - 1, MSG_DONTWAIT | MSG_NOSIGNAL);
+}
+
+static void fail(struct gs_http_connection *connection, int err)
+{
+    struct gs_tls_info info;
+    size_t n;
+    operations(connection)->info(connection->engine, &info);
+    output(connection, &n);
+    connection->received_error = err;
+    if (info.failure != GS_TLS_FAILED_HTTP)
+        return;
+    operations(connection)->sent(connection->engine, n);
+    answer_plain(connection);
+}
+
 ssize_t gs_http_tls_decrypt(struct gs_http_connection *connection, const void *bytes, size_t n)
 {
     struct gs_tls_input input = {bytes, n};
@@ -174,11 +199,11 @@ ssize_t gs_http_tls_decrypt(struct gs_http_connection *connection, const void *b
         connection->input_end += result > 0 ? (size_t)result : 0;
         room = 1;
     }
+    if (result < 0 && result != -EAGAIN)
+        fail(connection, (int)result);
     send_now(connection);
     bool has_plaintext = gs_http_input_length(connection) > before;
     gs_http_input_consume(connection, 0);
     connection->has_ended = !result;
-    if (result < 0 && result != -EAGAIN)
-        connection->received_error = (int)result;
     return has_plaintext || result;
 }

@@ -277,4 +277,5 @@ const struct gs_tls_operations gs_tls_operations = {
     .close = gs_tls_engine_close,
     .output = gs_tls_engine_output,
     .sent = gs_tls_engine_sent,
+    .info = gs_tls_engine_info,
 };

@@ -15,6 +15,7 @@ struct gs_tls_operations {
     void (*close)(struct gs_tls_engine *engine);
     const char *(*output)(const struct gs_tls_engine *engine, size_t *ret_n);
     void (*sent)(struct gs_tls_engine *engine, size_t n);
+    void (*info)(const struct gs_tls_engine *engine, struct gs_tls_info *ret_info);
 };
 
 static inline const struct gs_tls_operations *

@@ -6,8 +6,10 @@
 /* What is encrypted at once: the output of a peer that does not read takes no more. */
 #define PART_MAX (64u << 10)
 
-/* A thread whose sends need not wait lets others run after this time. */
+/* A thread whose sends need not wait lets others run after this time. The clock is read once in so
+ * many sends. */
 #define TURN_NS GS_MILLISECOND
+#define TURN_SENDS 32u
 
 int gs_tls_send_now(struct gs_tls *tls, size_t *ret_unsent)
 {
@@ -44,16 +46,17 @@ static void *send_part(void *argument)
     sending->result = gs_tls_send_now(tls, &unsent);
     if (written < 0) {
         sending->result = (int)written;
-        return NULL;
+    } else if (n) {
+        sending->bytes += n;
+        sending->n -= n;
     }
-    sending->bytes += written;
-    sending->n -= (size_t)written;
     return NULL;
 }
 
-static void end_turn_if_due(uint64_t deadline_ns)
+static void end_turn_if_due(struct gs_tls *tls, uint64_t deadline_ns)
 {
-    if (deadline_ns && gs_clock_now() - gs_threads_now() > TURN_NS)
+    if (++tls->sends % TURN_SENDS == 0 && deadline_ns &&
+        gs_clock_now() - gs_threads_now() > TURN_NS)
         gs_thread_end_turn();
 }
 
@@ -65,7 +68,7 @@ static int send_all(struct sending *sending, uint64_t deadline_ns)
     while (!tls->send_error && !is_done) {
         gs_tls_call(tls, send_part, sending);
         is_done = !sending->result && !sending->n;
-        end_turn_if_due(deadline_ns);
+        end_turn_if_due(tls, deadline_ns);
         tls->send_error =
             sending->result == -EAGAIN ? gs_wait_writable(tls->fd, deadline_ns) : sending->result;
     }

@@ -40,6 +40,7 @@ struct gs_tls {
 
     /* The sender's. */
     int send_error; /* why nothing more can be sent; 0: it can */
+    unsigned sends;
 
     /* The receiver's. */
     int receive_error; /* why received bytes are lost: -ENOMEM; 0: none are */

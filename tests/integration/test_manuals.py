@@ -11,6 +11,7 @@ MODULES = {
     "sync": ("sync",),
     "io": ("io", "net", "buffered", "process"),
     "stage": ("stage",),
+    "tls": ("tls", "tls_context", "tls_engine"),
 }
 
 
