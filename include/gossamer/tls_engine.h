@@ -61,8 +61,9 @@ GS_API GS_MUST_CHECK ssize_t gs_tls_engine_read(struct gs_tls_engine *engine,
 
 /* Encrypt all n bytes, at most 1 GiB; they are added to the output. What is sent should have been
  * sent before, so that the output stays small.
- * Returns n; -EAGAIN (the handshake is not complete); -EPIPE (after gs_tls_engine_close); -ENOMEM
- * or -EPROTO (the connection has failed). */
+ * Returns n; -EAGAIN (the handshake is not complete, or a server continues it in the middle of the
+ * connection: read first); -EPIPE (after gs_tls_engine_close); -ENOMEM or -EPROTO (the connection
+ * has failed). */
 GS_API GS_MUST_CHECK ssize_t gs_tls_engine_write(struct gs_tls_engine *engine, const void *bytes,
                                                  size_t n);
 
@@ -118,7 +119,7 @@ struct gs_tls_info {
     bool is_resumed;         /* it took up an earlier session */
     const char *version;     /* "TLSv1.3" */
     const char *cipher;      /* "TLS_AES_128_GCM_SHA256" */
-    const char *server_name; /* that the client asked for; NULL: none */
+    const char *server_name; /* that the client asked for, in ASCII, after the handshake */
     const char *protocol;    /* ALPN's choice; NULL: none */
     enum gs_tls_failure failure;
 };

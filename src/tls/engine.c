@@ -84,6 +84,7 @@ void gs_tls_engine_free(struct gs_tls_engine *engine)
         SSL_SESSION_free(engine->kept->session);
     free(engine->kept);
     free(engine->output);
+    free(engine->server_name);
     free(engine->text);
     free(engine);
 }
@@ -101,15 +102,14 @@ void gs_tls_on_message(int is_sent, int version, int type, const void *bytes, si
                        void *unused)
 {
     struct gs_tls_engine *engine = gs_tls_engine_of(ssl);
-    unsigned *count = is_sent ? &engine->sent_records : &engine->received_records;
+    uint64_t *count = is_sent ? &engine->sent_records : &engine->received_records;
     int message = type == SSL3_RT_HANDSHAKE && n ? *(const unsigned char *)bytes : -1;
     (void)version, (void)unused;
     if (type == SSL3_RT_HEADER)
         ++*count;
-    else if (message == SSL3_MT_FINISHED)
+    else if (message == SSL3_MT_FINISHED || message == SSL3_MT_KEY_UPDATE)
         *count = 0;
-    else if (message == SSL3_MT_KEY_UPDATE)
-        engine->has_new_keys = true;
+    engine->has_new_keys |= message == SSL3_MT_KEY_UPDATE;
     bool is_answer = is_sent && type == SSL3_RT_ALERT && !engine->is_closed;
     if (engine->is_established && (is_answer || (message >= 0 && !is_sent)))
         (void)gs_tls_is_flood(engine);
@@ -151,11 +151,23 @@ static int make_handshake(struct gs_tls_engine *engine, struct gs_tls_input *inp
     engine->input = NULL;
     if (result <= 0)
         return failed(engine, result);
+    if (!gs_tls_keep_server_name(engine)) {
+        engine->lacks_memory = engine->has_failed = true;
+        return -ENOMEM;
+    }
     engine->is_established = true;
     engine->speaks_http = false;
     if (!engine->context->is_client)
         gs_tls_records_take_over(engine);
     return 0;
+}
+
+/* Does nothing while OpenSSL waits for the rest of a message. */
+static void shut_down(SSL *ssl)
+{
+    if (!(SSL_get_shutdown(ssl) & SSL_SENT_SHUTDOWN))
+        (void)SSL_shutdown(ssl);
+    ERR_clear_error();
 }
 
 static ssize_t read_by_openssl(struct gs_tls_engine *engine, struct gs_tls_input *input,
@@ -168,8 +180,11 @@ static ssize_t read_by_openssl(struct gs_tls_engine *engine, struct gs_tls_input
     engine->input = input;
     int result = SSL_read_ex(engine->ssl, plain, size, &n);
     engine->input = NULL;
-    if (result <= 0 || engine->has_failed)
-        return failed(engine, result);
+    int err = result > 0 && !engine->has_failed ? 0 : failed(engine, result);
+    if (engine->is_closed && !engine->has_failed)
+        shut_down(engine->ssl);
+    if (!n || engine->has_failed)
+        return err;
     engine->messages = 0;
     gs_tls_records_take_over(engine);
     return (ssize_t)n;
@@ -189,12 +204,21 @@ ssize_t gs_tls_engine_read(struct gs_tls_engine *engine, struct gs_tls_input *in
 
 /* ---- Writing ---- */
 
+/* OpenSSL does not change the key by itself. */
+static void limit_key(struct gs_tls_engine *engine)
+{
+    if (engine->sent_records >= GS_TLS_MAX_RECORDS && SSL_version(engine->ssl) == TLS1_3_VERSION &&
+        SSL_is_init_finished(engine->ssl))
+        (void)SSL_key_update(engine->ssl, SSL_KEY_UPDATE_NOT_REQUESTED);
+}
+
 static ssize_t write_by_openssl(struct gs_tls_engine *engine, const void *bytes, size_t n)
 {
     const char *at = bytes;
     size_t left = n, written;
     ERR_clear_error();
     while (left) {
+        limit_key(engine);
         int result = SSL_write_ex(engine->ssl, at, left, &written);
         if (result <= 0)
             return failed(engine, result);
@@ -223,8 +247,7 @@ void gs_tls_engine_close(struct gs_tls_engine *engine)
     engine->is_closed = true;
     if (engine->ssl) {
         ERR_clear_error();
-        (void)SSL_shutdown(engine->ssl);
-        ERR_clear_error();
+        shut_down(engine->ssl);
     } else {
         gs_tls_records_close(engine);
     }

@@ -16,8 +16,9 @@ struct gs_tls_engine {
     struct gs_tls_records *records; /* NULL: no secrets are known */
     struct gs_tls_kept *kept;       /* once OpenSSL's object is gone */
     unsigned long error; /* the first of OpenSSL's that ended the connection; 0: another reason */
+    char *server_name;   /* NULL: none, or the handshake is not complete */
     char *text;          /* what is wrong with the peer's certificate; NULL: nothing */
-    unsigned sent_records, received_records; /* since Finished was sent or received */
+    uint64_t sent_records, received_records; /* by OpenSSL, with the keys in use */
     unsigned char messages; /* received after the handshake since the last plaintext */
     bool is_established, has_failed, is_closed, has_new_keys;
     bool lacks_memory, speaks_http, is_flooded;
@@ -37,12 +38,14 @@ unsigned char *gs_tls_output_reserve(struct gs_tls_engine *engine, size_t n);
  * has failed. */
 bool gs_tls_is_flood(struct gs_tls_engine *engine);
 
+/* Keep the name that the client asks for. Returns false: there is no memory. */
+bool gs_tls_keep_server_name(struct gs_tls_engine *engine);
+
 /* Keep what gs_tls_engine_info and _session tell when OpenSSL's object is gone. Returns false:
  * there is no memory. */
 struct gs_tls_kept {
     struct gs_tls_info info;
     SSL_SESSION *session; /* of a client; NULL: none */
-    char server_name[];
 };
 bool gs_tls_keep_info(struct gs_tls_engine *engine);
 void gs_tls_drop_openssl(struct gs_tls_engine *engine);

@@ -119,7 +119,7 @@ void gs_tls_engine_info(const struct gs_tls_engine *engine, struct gs_tls_info *
             .is_resumed = engine->is_established && SSL_session_reused(ssl),
             .version = SSL_get_version(ssl),
             .cipher = SSL_get_cipher_name(ssl),
-            .server_name = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name),
+            .server_name = engine->server_name,
             .protocol = protocol_of(engine),
         };
     else
@@ -127,16 +127,21 @@ void gs_tls_engine_info(const struct gs_tls_engine *engine, struct gs_tls_info *
     ret_info->failure = failure_of(engine);
 }
 
-bool gs_tls_keep_info(struct gs_tls_engine *engine)
+bool gs_tls_keep_server_name(struct gs_tls_engine *engine)
 {
     const char *name = SSL_get_servername(engine->ssl, TLSEXT_NAMETYPE_host_name);
-    size_t n = name ? strlen(name) + 1 : 0;
-    struct gs_tls_kept *kept = malloc(sizeof *kept + n);
+    engine->server_name = name ? strdup(name) : NULL;
+    if (engine->server_name)
+        gs_tls_keep_ascii(engine->server_name);
+    return engine->server_name || !name;
+}
+
+bool gs_tls_keep_info(struct gs_tls_engine *engine)
+{
+    struct gs_tls_kept *kept = malloc(sizeof *kept);
     if (!kept)
         return false;
     gs_tls_engine_info(engine, &kept->info);
-    if (name)
-        kept->info.server_name = memcpy(kept->server_name, name, n);
     kept->session = (SSL_SESSION *)gs_tls_engine_session(engine);
     engine->kept = kept;
     return true;

@@ -10,8 +10,6 @@
 
 #define MAX_PLAIN ((size_t)16384)
 #define MAX_SEALED (MAX_PLAIN + 256)
-/* For AES-GCM, 2^24.5 records may be sealed with a key (RFC 8446, section 5.5). */
-#define MAX_SEQUENCE ((uint64_t)1 << 24)
 /* A record without plaintext for the caller. */
 #define NOTHING (-EAGAIN)
 
@@ -36,6 +34,7 @@ static int update_sent(struct gs_tls_engine *engine)
 {
     static const unsigned char message[] = {SSL3_MT_KEY_UPDATE, 0, 0, 1, 0};
     int err = seal(engine, SSL3_RT_HANDSHAKE, message, sizeof message);
+    engine->records->owes_update = false;
     if (!err && !gs_tls_keys_update(&engine->records->sent))
         err = lack_memory(engine);
     return err;
@@ -45,12 +44,14 @@ ssize_t gs_tls_records_write(struct gs_tls_engine *engine, const void *bytes, si
 {
     const char *at = bytes, *end = at + n;
     size_t count = (n + MAX_PLAIN - 1) / MAX_PLAIN;
+    if (!n)
+        return 0;
     if (!gs_tls_output_reserve(engine, n + count * GS_TLS_SEALED_MORE))
         return lack_memory(engine);
     int err = 0;
     while (!err && at < end) {
         size_t part = (size_t)(end - at) < MAX_PLAIN ? (size_t)(end - at) : MAX_PLAIN;
-        if (engine->records->sent.sequence >= MAX_SEQUENCE)
+        if (engine->records->owes_update || engine->records->sent.sequence >= GS_TLS_MAX_RECORDS)
             err = update_sent(engine);
         if (!err)
             err = seal(engine, SSL3_RT_APPLICATION_DATA, at, part);
@@ -85,13 +86,15 @@ static int fail_unexpected(struct gs_tls_engine *engine)
     return fail(engine, SSL_AD_UNEXPECTED_MESSAGE, SSL_R_UNEXPECTED_MESSAGE);
 }
 
+/* The answer is sent with the next data: so one is the answer to many. */
 static int take_key_update(struct gs_tls_engine *engine, unsigned is_requested)
 {
     if (is_requested > 1)
         return fail(engine, SSL_AD_ILLEGAL_PARAMETER, SSL_R_BAD_KEY_UPDATE);
     if (!gs_tls_keys_update(&engine->records->received))
         return lack_memory(engine);
-    return is_requested && !engine->is_closed ? update_sent(engine) : 0;
+    engine->records->owes_update |= is_requested;
+    return 0;
 }
 
 /* The head of a message, which has four bytes. A client ignores tickets that come late. */
@@ -138,6 +141,8 @@ static int take_handshake(struct gs_tls_engine *engine, const unsigned char *byt
 
 static int take_alert(struct gs_tls_engine *engine, const unsigned char *bytes, size_t n)
 {
+    if (!n)
+        return fail_unexpected(engine);
     if (n != 2)
         return fail(engine, SSL_AD_DECODE_ERROR, SSL_R_BAD_LENGTH);
     if (bytes[1] == SSL_AD_CLOSE_NOTIFY) {
@@ -344,12 +349,19 @@ void gs_tls_records_note(struct gs_tls_engine *engine, const char *line)
     }
 }
 
+/* Who wants smaller records (RFC 6066, section 4) gets them from OpenSSL. */
+static bool has_small_records(const SSL *ssl)
+{
+    unsigned mode = SSL_SESSION_get_max_fragment_length(SSL_get_session(ssl));
+    return mode >= TLSEXT_max_fragment_length_512 && mode <= TLSEXT_max_fragment_length_4096;
+}
+
 void gs_tls_records_take_over(struct gs_tls_engine *engine)
 {
     struct gs_tls_records *records = engine->records;
     SSL *ssl = engine->ssl;
     if (!records || engine->has_new_keys || SSL_version(ssl) != TLS1_3_VERSION ||
-        SSL_has_pending(ssl))
+        SSL_has_pending(ssl) || has_small_records(ssl))
         return;
     unsigned cipher = (unsigned)SSL_CIPHER_get_id(SSL_get_current_cipher(ssl));
     if (!gs_tls_keys_init(&records->sent, cipher, true) ||

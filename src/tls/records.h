@@ -33,6 +33,7 @@ struct gs_tls_records {
     unsigned char message[5]; /* of a handshake, that has not arrived as a whole */
     unsigned char message_n;
     bool is_peer_closed;
+    bool owes_update; /* the peer has asked for new keys of ours */
 };
 
 /* A line of OpenSSL's key log: note the secret, if it is one of the traffic. */

@@ -11,6 +11,8 @@
 #define GS_TLS_TAG ((size_t)16)
 /* How much longer than its content a record is: header, type and tag. */
 #define GS_TLS_SEALED_MORE (GS_TLS_HEADER + 1 + GS_TLS_TAG)
+/* For AES-GCM, 2^24.5 records may be sealed with a key (RFC 8446, section 5.5). */
+#define GS_TLS_MAX_RECORDS ((uint64_t)1 << 24)
 
 /* One direction of a connection. */
 struct gs_tls_keys {

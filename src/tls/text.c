@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-static void keep_ascii(char *text)
+void gs_tls_keep_ascii(char *text)
 {
     for (; *text; text++)
         if (*text < ' ' || *text > '~')
@@ -22,7 +22,7 @@ int gs_tls_say(char *ret_text, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(ret_text, GS_TLS_TEXT, format, arguments);
     va_end(arguments);
-    keep_ascii(ret_text);
+    gs_tls_keep_ascii(ret_text);
     return -EINVAL;
 }
 

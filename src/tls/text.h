@@ -9,6 +9,9 @@
  * anything. Returns -EINVAL. */
 __attribute__((format(printf, 2, 3))) int gs_tls_say(char *ret_text, const char *format, ...);
 
+/* Replace all that is not ASCII, and control characters, in place. */
+void gs_tls_keep_ascii(char *text);
+
 /* The name that a certificate is for: its first DNS name, or else its common name. */
 struct gs_tls_name_text {
     char text[100];

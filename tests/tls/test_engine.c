@@ -45,7 +45,11 @@ static void check_conversation(struct pair *pair, const char *version)
     struct gs_tls_info info;
     CHECK_EQ(gs_tls_engine_write(pair->client, "early", 5), -EAGAIN);
     CHECK_EQ(pair_exchange(pair), 0);
+    gs_tls_engine_info(pair->client, &info);
+    CHECK_EQ(gs_tls_engine_write(pair->client, "", 0), 0);
     check_data(pair);
+    CHECK_EQ(gs_tls_engine_write(pair->client, "", 0), 0);
+    CHECK_STR(info.server_name, "server.test");
     gs_tls_engine_info(pair->server, &info);
     CHECK(info.is_established && !info.is_resumed && !info.protocol);
     CHECK_STR(info.version, version);
@@ -75,6 +79,18 @@ static void check_close(struct pair *pair, const char *version)
     CHECK_EQ(pair_pass(pair->client, pair->server, pair->step, plain, sizeof plain), 0);
     gs_tls_engine_error(pair->client, text);
     CHECK_STR(text, "");
+}
+
+TEST(name_that_a_client_asks_for_is_safe_to_print)
+{
+    struct pair pair;
+    struct gs_tls_info info;
+    pair_init(&pair, NULL, NULL);
+    pair_renew(&pair, "\33[31m\r\n\xff.test");
+    CHECK_EQ(pair_exchange(&pair), 0);
+    gs_tls_engine_info(pair.server, &info);
+    CHECK_STR(info.server_name, "?[31m???.test");
+    pair_done(&pair);
 }
 
 TEST(each_side_is_closed_by_itself)

@@ -78,7 +78,7 @@ TEST(each_wrong_record_ends_the_connection_with_its_alert)
         {HANDSHAKE, "\30\0\0\1\2", 5, SSL_AD_ILLEGAL_PARAMETER},
         {HANDSHAKE, "\30\0\0\1\0\30\0\0\1\0", 10, SSL_AD_UNEXPECTED_MESSAGE},
         {ALERT, "\1", 1, SSL_AD_DECODE_ERROR},
-        {ALERT, "", 0, SSL_AD_DECODE_ERROR},
+        {ALERT, "", 0, SSL_AD_UNEXPECTED_MESSAGE},
         {ALERT, "\1\0\1\0", 4, SSL_AD_DECODE_ERROR},
     };
     for (unsigned i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -200,6 +200,52 @@ TEST(keys_are_updated_when_the_peer_asks_and_whatever_the_pieces)
     }
 }
 
+TEST(one_new_key_is_the_answer_to_many)
+{
+    struct peer peer;
+    char plain[100];
+    size_t n;
+    peer_init(&peer);
+    for (int i = 0; i < 1000; i++) {
+        peer.record_n = 0;
+        add(&peer, HANDSHAKE, "\30\0\0\1\1", 5);
+        CHECK(gs_tls_keys_update(&peer.pair.client->records->sent));
+        add(&peer, DATA, "x", 1);
+        CHECK_EQ(deliver(&peer, 1000, plain, sizeof plain), 1);
+    }
+    gs_tls_engine_output(peer.pair.server, &n);
+    CHECK_EQ(n, 0);
+    CHECK(pair_talk(peer.pair.server, peer.pair.client, 1, 1000));
+    CHECK(pair_talk(peer.pair.server, peer.pair.client, 1, 1000));
+    CHECK_EQ(peer.pair.server->records->sent.sequence, 2);
+    pair_done(&peer.pair);
+}
+
+TEST(openssl_changes_its_key_before_it_has_sealed_too_much)
+{
+    struct pair pair;
+    pair_init(&pair, NULL, NULL);
+    CHECK_EQ(pair_exchange(&pair), 0);
+    pair.client->sent_records = GS_TLS_MAX_RECORDS - 1;
+    CHECK(pair_talk(pair.client, pair.server, 40000, 1000));
+    CHECK(pair.client->has_new_keys);
+    CHECK_EQ(pair.client->sent_records, 2);
+    CHECK_EQ(pair.server->records->received.sequence, 2);
+    pair_done(&pair);
+}
+
+/* The client has sent so much that 32 bits do not count it. */
+TEST(number_of_a_record_is_not_used_twice)
+{
+    struct pair pair;
+    pair_init(&pair, NULL, NULL);
+    CHECK_EQ(pair_exchange(&pair), 0);
+    pair.client->sent_records = ((uint64_t)1 << 32) + 5;
+    CHECK(pair_talk(pair.server, pair.client, 10, 100));
+    CHECK_EQ(pair.client->records->sent.sequence, ((uint64_t)1 << 32) + 5);
+    pair_done(&pair);
+}
+
 TEST(key_is_changed_before_it_has_sealed_too_much)
 {
     struct pair pair;
@@ -252,6 +298,47 @@ TEST(client_ignores_late_tickets_whatever_the_pieces)
         CHECK_EQ(gs_tls_engine_read(peer.pair.client, &input, peer.record, 100), -EAGAIN);
         CHECK(pair_talk(peer.pair.server, peer.pair.client, 100, 10));
         pair_done(&peer.pair);
+    }
+}
+
+/* OpenSSL's client can neither write nor close before it has the rest. */
+TEST(client_waits_for_the_rest_of_a_ticket)
+{
+    static const char ticket[] = "\4\0\0\x0f\0\0\1\0"
+                                 "1234\0\0\2ab\0\0";
+    for (int closes = 0; closes < 2; closes++) {
+        struct peer peer;
+        char bytes[100], plain[100];
+        pair_init(&peer.pair, NULL, NULL);
+        struct pair *pair = &peer.pair;
+        CHECK_EQ(pair_exchange(pair), 0);
+        for (size_t at = 0, n = 8; at < sizeof ticket - 1; at += n, n = sizeof ticket - 1 - at) {
+            struct gs_tls_input input = {bytes, n + GS_TLS_SEALED_MORE};
+            CHECK(gs_tls_seal(&pair->server->records->sent, HANDSHAKE, ticket + at, n,
+                              (unsigned char *)bytes));
+            CHECK_EQ(gs_tls_engine_read(pair->client, &input, plain, sizeof plain), -EAGAIN);
+            if (closes)
+                gs_tls_engine_close(pair->client);
+            else
+                CHECK_EQ(gs_tls_engine_write(pair->client, "x", 1), at ? 1 : -EAGAIN);
+        }
+        CHECK_EQ(pair_pass(pair->client, pair->server, 100, plain, sizeof plain), !closes);
+        pair_done(pair);
+    }
+}
+
+TEST(client_gets_no_longer_records_than_it_asks_for)
+{
+    for (unsigned mode = TLSEXT_max_fragment_length_512; mode <= TLSEXT_max_fragment_length_4096;
+         mode++) {
+        struct pair pair;
+        pair_init(&pair, NULL, NULL);
+        CHECK(SSL_CTX_set_tlsext_max_fragment_length(pair.client_context->ssl, (uint8_t)mode));
+        pair_renew(&pair, "server.test");
+        CHECK_EQ(pair_exchange(&pair), 0);
+        CHECK(pair_talk(pair.server, pair.client, 20000, 1000));
+        CHECK(pair_talk(pair.client, pair.server, 20000, 1000));
+        pair_done(&pair);
     }
 }
 
