@@ -233,7 +233,7 @@ void gs_tls_engine_close(struct gs_tls_engine *engine)
 const char *gs_tls_engine_output(const struct gs_tls_engine *engine, size_t *ret_n)
 {
     *ret_n = engine->output_n - engine->sent;
-    return engine->output + engine->sent;
+    return engine->output ? engine->output + engine->sent : NULL;
 }
 
 void gs_tls_engine_sent(struct gs_tls_engine *engine, size_t n)
