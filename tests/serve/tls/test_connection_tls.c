@@ -31,7 +31,7 @@ static struct gs_tls_engine *client;
 static int peer;
 static char received[2 * SIZE]; /* plaintext at the client */
 static size_t received_n;
-static bool has_ended; /* close_notify has come */
+static bool has_ended; /* close_notify has arrived */
 
 static void write_page(size_t size)
 {
@@ -106,7 +106,7 @@ static void ask(const char *requests)
     send_output();
 }
 
-/* Returns whether anything has come. */
+/* Returns whether anything has arrived. */
 static bool take(void)
 {
     char bytes[65536];
