@@ -102,7 +102,7 @@ void event_init_draining(struct event_worker *worker);
 bool event_load(struct event_worker *worker, struct event_connection *connection);
 bool event_send(struct event_worker *worker, struct event_connection *connection);
 
-/* Whether a connection for which bytes have come has to wait for the next iteration, since its
+/* Whether a connection for which bytes have arrived has to wait for the next iteration, since its
  * handshake would keep the others waiting; it has TLS. */
 bool event_must_postpone(struct event_worker *worker, const struct event_connection *connection);
 
