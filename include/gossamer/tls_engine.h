@@ -70,7 +70,8 @@ GS_API GS_MUST_CHECK ssize_t gs_tls_engine_write(struct gs_tls_engine *engine, c
  * Does nothing before the end of the handshake, after a failure, and the second time. */
 GS_API void gs_tls_engine_close(struct gs_tls_engine *engine);
 
-/* Returns what is to be sent, and its length; it stays valid until the next call but this one. */
+/* Returns what is to be sent, and its length, which may be 0; it stays valid until the next call
+ * but this one. */
 GS_API const char *gs_tls_engine_output(const struct gs_tls_engine *engine, size_t *ret_n);
 
 /* n bytes of the output have been sent. */

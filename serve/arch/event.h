@@ -102,8 +102,8 @@ void event_init_draining(struct event_worker *worker);
 bool event_load(struct event_worker *worker, struct event_connection *connection);
 bool event_send(struct event_worker *worker, struct event_connection *connection);
 
-/* Whether a connection for which bytes have come has to wait for the next iteration, since its
- * handshake would keep the others waiting. */
+/* Whether a connection for which bytes have arrived has to wait for the next iteration, since its
+ * handshake would keep the others waiting; it has TLS. */
 bool event_must_postpone(struct event_worker *worker, const struct event_connection *connection);
 
 /* Returns false if the pool is busy with it: then event_release is called when it has ended. */

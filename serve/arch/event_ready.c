@@ -71,7 +71,7 @@ static void advance(struct event_worker *worker, struct event_connection *connec
     unsigned steps = 0;
     if (connection->is_ending)
         return;
-    if (ready->readable && event_must_postpone(worker, connection))
+    if (connection->base.is_tls && ready->readable && event_must_postpone(worker, connection))
         steps = EVENT_STEPS_MAX;
     while (steps < EVENT_STEPS_MAX && step(worker, ready, gs_loop_now(worker->loop)))
         steps++;

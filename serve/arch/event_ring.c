@@ -66,7 +66,7 @@ static void take_bytes(struct ring_connection *ring, const char *bytes, size_t n
     struct serve_connection *base = &ring->connection.base;
     worker->received++;
     if (!ring->kept_n && serve_connection_wants(base) & GS_HTTP_READ &&
-        !event_must_postpone(worker, &ring->connection)) {
+        !(base->is_tls && event_must_postpone(worker, &ring->connection))) {
         serve_connection_received(base, bytes, (ssize_t)n, gs_loop_now(worker->loop));
         return;
     }
@@ -260,7 +260,8 @@ static void advance(struct event_worker *worker, struct event_connection *connec
     unsigned steps = 0;
     if (connection->is_ending)
         return;
-    if (ring_of(connection)->kept_n && event_must_postpone(worker, connection))
+    if (connection->base.is_tls && ring_of(connection)->kept_n &&
+        event_must_postpone(worker, connection))
         steps = EVENT_STEPS_MAX;
     while (steps < EVENT_STEPS_MAX && step(worker, connection, gs_loop_now(worker->loop)))
         steps++;

@@ -27,7 +27,8 @@ __attribute__((noinline)) static bool may_make_handshake(void)
 
 static ssize_t user_receive(struct serve_blocking *blocking, uint64_t deadline_ns)
 {
-    while (serve_tls_makes_handshake(&blocking->base) && !may_make_handshake())
+    while (blocking->base.is_tls && serve_tls_makes_handshake(&blocking->base) &&
+           !may_make_handshake())
         gs_thread_yield();
     return gs_recv_with(blocking->base.fd, serve_blocking_answer, blocking, deadline_ns);
 }

@@ -48,7 +48,7 @@ unsigned serve_tls_wants(const struct serve_connection *connection)
 
 bool serve_tls_makes_handshake(const struct serve_connection *connection)
 {
-    return connection->is_tls && !(connection->tls && connection->tls->is_established);
+    return !connection->tls || !connection->tls->is_established;
 }
 
 /* ---- Receiving ---- */

@@ -17,8 +17,9 @@
 
 #include "serve/connection/connection.h"
 
-/* Whether it is in its handshake. Each step of that takes a fraction of a millisecond: an event loop
- * or a worker takes SERVE_HANDSHAKES_MAX of them before the connections that wait meanwhile. */
+/* Whether one with TLS is in its handshake. Each step of that takes a fraction of a millisecond: an
+ * event loop or a worker makes at most SERVE_HANDSHAKES_MAX before it looks for events again, so
+ * that others do not wait for many. */
 #define SERVE_HANDSHAKES_MAX 4u
 bool serve_tls_makes_handshake(const struct serve_connection *connection);
 

@@ -105,10 +105,12 @@ static int choose(SSL *ssl, void *data)
     const char *wanted = SSL_get_servername(ssl, TLSEXT_NAMETYPE_host_name);
     const struct gs_tls_name *found = wanted ? match(context, wanted) : NULL;
     SSL_certs_clear(ssl);
-    int is_set = use(ssl, &context->identities[found ? found->identity : 0]);
+    if (!found)
+        return use(ssl, &context->identities[0]);
+    int is_set = use(ssl, &context->identities[found->identity]);
     const struct gs_tls_name *end = context->names + context->name_count;
-    for (const struct gs_tls_name *next = found + 1;
-         found && next < end && !strcmp(next->text, found->text); next++)
+    for (const struct gs_tls_name *next = found + 1; next < end && !strcmp(next->text, found->text);
+         next++)
         if (use(ssl, &context->identities[next->identity]) != 1)
             ERR_clear_error();
     return is_set;

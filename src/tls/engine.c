@@ -110,7 +110,8 @@ void gs_tls_on_message(int is_sent, int version, int type, const void *bytes, si
         *count = 0;
     else if (message == SSL3_MT_KEY_UPDATE)
         engine->has_new_keys = true;
-    if (message >= 0 && !is_sent && engine->is_established)
+    bool is_answer = is_sent && type == SSL3_RT_ALERT && !engine->is_closed;
+    if (engine->is_established && (is_answer || (message >= 0 && !is_sent)))
         (void)gs_tls_is_flood(engine);
 }
 
@@ -232,7 +233,7 @@ void gs_tls_engine_close(struct gs_tls_engine *engine)
 const char *gs_tls_engine_output(const struct gs_tls_engine *engine, size_t *ret_n)
 {
     *ret_n = engine->output_n - engine->sent;
-    return engine->output + engine->sent;
+    return engine->output ? engine->output + engine->sent : NULL;
 }
 
 void gs_tls_engine_sent(struct gs_tls_engine *engine, size_t n)

@@ -60,6 +60,8 @@ static enum gs_tls_failure failure_of(const struct gs_tls_engine *engine)
         return GS_TLS_NO_FAILURE;
     if (engine->lacks_memory)
         return GS_TLS_FAILED_MEMORY;
+    if (engine->text)
+        return GS_TLS_FAILED_VERIFY;
     return engine->speaks_http ? GS_TLS_FAILED_HTTP : reason_of(engine->error).failure;
 }
 

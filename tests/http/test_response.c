@@ -294,3 +294,90 @@ TEST(status_responses_have_a_text_body)
     CHECK_STR(response.body, "501 Not Implemented\n");
     CHECK_EQ(drive_stop(&drive), 0);
 }
+
+TEST(fields_of_the_service_are_in_all_responses)
+{
+    static const char *const requests[] = {
+        "GET /page.txt HTTP/1.1\r\nHost: a\r\n\r\n",
+        "GET /page.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1,5-6\r\n\r\n",
+        "GET /page.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=9000-\r\n\r\n",
+        "GET /page.txt HTTP/1.0\r\nConnection: keep-alive\r\n\r\n",
+        "GET /none HTTP/1.1\r\nHost: a\r\n\r\n",
+        "OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+    };
+    struct gs_http_options options;
+    gs_http_options_default(&options);
+    options.fields = "X-One: 1\r\nX-Two: 2\r\n";
+    drive_start(&drive, &options);
+    drive_write_bytes(&drive, "page.txt", file, sizeof file);
+    for (size_t i = 0; i < 2 * sizeof requests / sizeof *requests; i++) {
+        drive_send(&drive, requests[i / 2]);
+        CHECK(drive_next_response(&drive, false, &response));
+        CHECK(drive_has_field(&response, "X-One: 1"));
+        CHECK(drive_has_field(&response, "X-Two: 2"));
+    }
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+static void start_redirecting(uint16_t port)
+{
+    struct gs_http_options options;
+    gs_http_options_default(&options);
+    options.fields = "X-One: 1\r\n";
+    options.redirect_port = port;
+    drive_start(&drive, &options);
+    gs_http_conn_redirect(&drive.conn);
+}
+
+TEST(a_connection_that_redirects_answers_with_the_same_place_over_https)
+{
+    static const struct {
+        const char *request, *location;
+    } cases[] = {
+        {"GET / HTTP/1.1\r\nHost: a.test\r\n\r\n", "https://a.test:444/"},
+        {"POST /b?c=%20 HTTP/1.1\r\nHost: a.test:80\r\nContent-Length: 2\r\n\r\nxy",
+         "https://a.test:444/b?c=%20"},
+        {"DELETE //e/../f HTTP/1.1\r\nHost: [::1]:80\r\n\r\n", "https://[::1]:444//e/../f"},
+        {"GET /\xc3\xa4 HTTP/1.1\r\nHost: [::1]\r\n\r\n", "https://[::1]:444/%C3%A4"},
+    };
+    start_redirecting(444);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char field[128];
+        drive_send(&drive, cases[i].request);
+        CHECK(drive_next_response(&drive, false, &response));
+        CHECK_EQ(response.status, 308);
+        snprintf(field, sizeof field, "Location: %s", cases[i].location);
+        if (!drive_has_field(&response, field))
+            TEST_FAIL("not %s", field);
+        CHECK(!drive_has_field(&response, "X-One: 1"));
+    }
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(a_redirect_leaves_out_the_usual_port_and_needs_a_host)
+{
+    start_redirecting(443);
+    drive_send(&drive, "GET /a HTTP/1.1\r\nHost: b:8080\r\n\r\n");
+    CHECK(drive_next_response(&drive, false, &response));
+    CHECK(drive_has_field(&response, "Location: https://b/a"));
+    drive_send(&drive, "GET /a HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+    CHECK(drive_next_response(&drive, false, &response));
+    CHECK_EQ(response.status, 400);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(a_redirect_of_the_longest_target_fits)
+{
+    static char request[8300];
+    start_redirecting(65535);
+    int n = snprintf(request, sizeof request,
+                     "GET /%04090d?%03000d HTTP/1.1\r\nHost: %0255d\r\n\r\n", 0, 0, 1);
+    drive_send_bytes(&drive, request, (size_t)n);
+    CHECK(drive_next_response(&drive, false, &response));
+    CHECK_EQ(response.status, 308);
+    n = snprintf(request, sizeof request, "GET /%05000d HTTP/1.1\r\nHost: a\r\n\r\n", 0);
+    drive_send_bytes(&drive, request, (size_t)n);
+    CHECK(drive_next_response(&drive, false, &response));
+    CHECK_EQ(response.status, 414);
+    CHECK_EQ(drive_stop(&drive), 0);
+}

@@ -9,6 +9,7 @@ import test_serve_requests
 import test_serve_strict
 from conftest import Starter
 from server import Server
+
 from tls import listen_arguments
 
 for module in (test_serve_requests, test_serve_strict):

@@ -55,6 +55,20 @@ TEST(a_port_alone_is_every_address_of_ipv4)
     CHECK_STR(problem_of("65536"), problem_of("127.0.0.1:65536"));
 }
 
+TEST(a_scheme_says_whether_there_is_tls)
+{
+    CHECK(parsed("https://127.0.0.1:8443").is_tls);
+    CHECK(!parsed("http://127.0.0.1:8443").is_tls);
+    CHECK(!parsed("127.0.0.1:8443").is_tls);
+    CHECK_STR(formatted("https://[::1]:443"), "[::1]:443");
+    CHECK_STR(formatted("https://443"), "0.0.0.0:443");
+    CHECK(parsed("https://unix:/run/x").is_tls);
+    struct serve_address address = parsed("https://[::1]:443"), local = parsed("unix:/run/x");
+    CHECK_EQ(serve_address_port(&address), 443);
+    CHECK_EQ(serve_address_port(&local), 0);
+    problem_of("https://127.0.0.1");
+}
+
 TEST(a_unix_socket_has_a_path)
 {
     char word[120] = "unix:";

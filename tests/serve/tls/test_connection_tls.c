@@ -1,0 +1,328 @@
+/* The server's side of a connection with TLS, on a pair of sockets; the client is an engine. */
+#include "serve/connection/tls.h"
+
+#include "serve/operations/certificates.h"
+#include "serve/operations/root.h"
+#include "tests/test.h"
+#include "tests/tls/certificates.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <gossamer/sys.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define NOW_NS (1000 * GS_SECOND)
+#define SIZE 300000
+#define GET "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"
+#define GET_NONE "GET /none HTTP/1.1\r\nHost: x\r\n\r\n"
+
+static struct certificate_files files;
+static struct serve_certificates certificates;
+static struct serve_tls_counts tls_counts;
+static struct gs_http_counts counts;
+static struct serve_shard shard;
+static struct serve_root root;
+static struct serve_connection connection;
+static char folder[40];
+
+static struct gs_tls_context *context;
+static struct gs_tls_engine *client;
+static int peer;
+static char received[2 * SIZE]; /* plaintext at the client */
+static size_t received_n;
+static bool has_ended; /* close_notify has arrived */
+
+static void write_page(size_t size)
+{
+    static char page[SIZE];
+    for (size_t i = 0; i < size; i++)
+        page[i] = (char)('a' + i % 23);
+    int fd = openat(root.fd, "page", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+    CHECK(fd >= 0);
+    CHECK_EQ(write(fd, page, size), (ssize_t)size);
+    const struct timespec old[] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    CHECK_EQ(futimens(fd, old), 0);
+    close(fd);
+}
+
+static void start(size_t page)
+{
+    const char *chain = files.chain, *key = files.key;
+    const struct serve_options options = {.certificates = {&chain, 1}, .keys = {&key, 1}};
+    const struct gs_tls_options of_client = {.is_client = true, .verify = GS_TLS_VERIFY_NONE};
+    struct gs_http_options http;
+    int pair[2], small = 4096;
+    strcpy(folder, "/tmp/gossamer-tls-XXXXXX");
+    CHECK(mkdtemp(folder));
+    CHECK_EQ(serve_root_open(&root, folder), 0);
+    write_page(page);
+    certificates = (struct serve_certificates){0};
+    tls_counts = (struct serve_tls_counts){0};
+    CHECK_EQ(serve_certificates_open(&certificates, &options, &tls_counts), 0);
+    gs_http_options_default(&http);
+    counts = (struct gs_http_counts){0};
+    shard = (struct serve_shard){.root = &root, .certificates = &certificates};
+    CHECK_EQ(gs_http_service_new(&http, root.fd, &counts, &shard.service), 0);
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
+    CHECK_EQ(setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+    peer = pair[1];
+    serve_connection_init(&connection, &(struct serve_accepted){.fd = pair[0], .is_tls = true},
+                          &shard, NOW_NS);
+    CHECK_EQ(gs_tls_context_new(&of_client, &context, NULL), 0);
+    CHECK_EQ(gs_tls_engine_new(context, NULL, &client), 0);
+    received_n = 0;
+    has_ended = false;
+}
+
+static void stop(void)
+{
+    serve_connection_done(&connection);
+    gs_http_service_free(shard.service);
+    serve_certificates_close(&certificates);
+    gs_tls_engine_free(client);
+    gs_tls_context_release(context);
+    unlinkat(root.fd, "page", 0);
+    serve_root_close(&root);
+    close(peer);
+    CHECK_EQ(rmdir(folder), 0);
+}
+
+/* ---- The client ---- */
+
+static void send_output(void)
+{
+    size_t n;
+    const char *bytes = gs_tls_engine_output(client, &n);
+    if (!n)
+        return;
+    CHECK_EQ(write(peer, bytes, n), (ssize_t)n);
+    gs_tls_engine_sent(client, n);
+}
+
+static void ask(const char *requests)
+{
+    CHECK_EQ(gs_tls_engine_write(client, requests, strlen(requests)), (ssize_t)strlen(requests));
+    send_output();
+}
+
+/* Returns whether anything has arrived. */
+static bool take(void)
+{
+    char bytes[65536];
+    ssize_t n = read(peer, bytes, sizeof bytes), plain = 1;
+    struct gs_tls_input input = {bytes, n > 0 ? (size_t)n : 0};
+    while (n > 0 && plain > 0) {
+        plain =
+            gs_tls_engine_read(client, &input, received + received_n, sizeof received - received_n);
+        received_n += plain > 0 ? (size_t)plain : 0;
+    }
+    has_ended |= !plain;
+    send_output();
+    return n > 0;
+}
+
+/* ---- The server ---- */
+
+static ssize_t receive(void)
+{
+    static char buffer[65536];
+    return serve_connection_receive(&connection, buffer, sizeof buffer, NOW_NS);
+}
+
+static void load(void)
+{
+    struct gs_http_load *load = gs_http_conn_take_load(&connection.http);
+    gs_http_load_run(load);
+    serve_connection_loaded(&connection, load, NOW_NS);
+}
+
+/* Do all that the connection wants and both sockets allow. */
+static void serve(void)
+{
+    ssize_t n = 1;
+    while (n > 0) {
+        unsigned wants = serve_connection_wants(&connection);
+        n = -EAGAIN;
+        if (wants & GS_HTTP_WRITE) {
+            CHECK(!(wants & GS_HTTP_READ));
+            n = serve_connection_send(&connection, NOW_NS);
+        } else if (wants & GS_HTTP_LOAD) {
+            load();
+            n = 1;
+        } else if (wants & GS_HTTP_SHUTDOWN) {
+            serve_connection_shut_down(&connection, NOW_NS);
+            n = 1;
+        } else if (wants & GS_HTTP_READ) {
+            n = receive();
+        }
+        if (take())
+            n = 1;
+    }
+}
+
+static void shake_hands(void)
+{
+    struct gs_tls_input none = {"", 0};
+    CHECK_EQ(gs_tls_engine_read(client, &none, received, sizeof received), -EAGAIN);
+    CHECK(serve_tls_makes_handshake(&connection));
+    send_output();
+    serve();
+    CHECK(!serve_tls_makes_handshake(&connection));
+    CHECK_EQ(tls_counts.handshakes_1_3, 1);
+    CHECK(gs_http_conn_is_idle(&connection.http));
+}
+
+static unsigned answers(void)
+{
+    unsigned count = 0;
+    for (const char *at = received;
+         (at = memmem(at, received_n - (size_t)(at - received), "HTTP/1.1 ", 9)); at += 9)
+        count++;
+    return count;
+}
+
+/* ---- Tests ---- */
+
+TEST(a_page_is_sent_whole_through_a_small_socket)
+{
+    start(SIZE);
+    shake_hands();
+    ask(GET);
+    serve();
+    CHECK(received_n > SIZE);
+    CHECK_EQ(received[received_n - 1], 'a' + (SIZE - 1) % 23);
+    CHECK_EQ(counts.bytes, received_n);
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_READ);
+    stop();
+}
+
+TEST(pipelined_requests_are_answered_though_each_answer_fills_the_socket)
+{
+    start(20000);
+    shake_hands();
+    ask(GET GET_NONE GET GET_NONE);
+    ask(GET_NONE GET);
+    serve();
+    CHECK_EQ(answers(), 6);
+    CHECK_EQ(counts.bytes, received_n);
+    stop();
+}
+
+TEST(while_ciphertext_is_unsent_nothing_is_received)
+{
+    start(SIZE);
+    shake_hands();
+    ask(GET);
+    CHECK(receive() > 0);
+    load();
+    while (serve_connection_send(&connection, NOW_NS) > 0)
+        ;
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_WRITE);
+    stop();
+}
+
+TEST(what_comes_while_the_engine_is_lent_is_kept)
+{
+    struct serve_output output;
+    start(100);
+    shake_hands();
+    ask(GET_NONE);
+    CHECK(receive() > 0);
+    serve();
+    ask(GET);
+    CHECK(receive() > 0);
+    load();
+    serve_connection_output(&connection, &output);
+    ask(GET_NONE);
+    CHECK(receive() > 0);
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_WRITE);
+    ssize_t n = serve_output_send(&output, connection.fd);
+    serve_connection_sent(&connection, &output, n, NOW_NS);
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_LOAD);
+    serve();
+    CHECK_EQ(answers(), 3);
+    stop();
+}
+
+TEST(the_end_of_the_input_follows_what_was_kept)
+{
+    struct serve_output output;
+    start(100);
+    shake_hands();
+    ask(GET_NONE);
+    CHECK(receive() > 0);
+    load();
+    serve_connection_output(&connection, &output);
+    ask(GET_NONE);
+    CHECK(receive() > 0);
+    serve_connection_received(&connection, NULL, 0, NOW_NS);
+    ssize_t n = serve_output_send(&output, connection.fd);
+    serve_connection_sent(&connection, &output, n, NOW_NS);
+    serve();
+    CHECK_EQ(answers(), 2);
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_CLOSE);
+    stop();
+}
+
+TEST(an_idle_connection_that_is_closed_tells_its_end)
+{
+    start(100);
+    shake_hands();
+    serve_connection_drain(&connection, NOW_NS);
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_CLOSE);
+    int copy = dup(connection.fd); /* for stop */
+    serve_connection_done(&connection);
+    while (take())
+        ;
+    CHECK(has_ended);
+    serve_connection_init(&connection, &(struct serve_accepted){.fd = copy}, &shard, NOW_NS);
+    stop();
+}
+
+TEST(an_answer_that_is_broken_off_does_not_look_complete)
+{
+    start(SIZE);
+    shake_hands();
+    ask(GET);
+    CHECK(receive() > 0);
+    load();
+    CHECK(serve_connection_send(&connection, NOW_NS) > 0);
+    write_page(SIZE - 1);
+    serve();
+    CHECK_EQ(counts.broken_off, 1);
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_CLOSE);
+    int copy = dup(connection.fd);
+    serve_connection_done(&connection);
+    while (take())
+        ;
+    CHECK(!has_ended);
+    CHECK(received_n < SIZE);
+    serve_connection_init(&connection, &(struct serve_accepted){.fd = copy}, &shard, NOW_NS);
+    stop();
+}
+
+TEST(a_failed_handshake_is_counted_and_answered_with_an_alert)
+{
+    char byte;
+    start(100);
+    CHECK_EQ(write(peer, "\x16\x03\x01\x00\x05hello", 10), 10);
+    CHECK(receive() > 0);
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_CLOSE);
+    CHECK_EQ(tls_counts.failed[GS_TLS_FAILED_PROTOCOL], 1);
+    int copy = dup(connection.fd);
+    serve_connection_done(&connection);
+    CHECK_EQ(read(peer, &byte, 1), 1);
+    CHECK_EQ(byte, 0x15);
+    serve_connection_init(&connection, &(struct serve_accepted){.fd = copy}, &shard, NOW_NS);
+    stop();
+}
+
+/* Prepares the certificate of all tests. */
+__attribute__((constructor)) static void make_certificate(void)
+{
+    const struct certificate_request request = {
+        .names = "DNS:localhost", .common_name = "localhost", .days = 30};
+    certificate_make_as(&request, &files);
+    CHECK_EQ(chmod(files.key, 0600), 0);
+}
