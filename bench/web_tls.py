@@ -24,6 +24,8 @@ TLS_POINTS = (KEPT, FULL, RESUMED, LARGE)
 IDLE = Point("tls 10000 idle connections", 305, 10_000, KEEP, think_ms=120_000)
 IDLE_S = 24.0
 """Within half of this time all connections are open and have had their response."""
+MIN_KEPT_S = 4.0
+"""Of kept connections, so that their handshakes have no weight."""
 
 
 def is_chosen(point: Point, settings: argparse.Namespace) -> bool:
@@ -42,7 +44,9 @@ def measure_tls(results: Results, workspace: Workspace, settings: argparse.Names
             if not is_chosen(point, settings):
                 continue
             options = ("--resume",) if point is RESUMED else ()
-            setup = replace(each, generator=replace(each.generator, options=options))
+            seconds = max(each.seconds, MIN_KEPT_S) if point.is_keep_alive else each.seconds
+            generator = replace(each.generator, options=options)
+            setup = replace(each, generator=generator, seconds=seconds)
             for server in random.sample(servers, len(servers)):
                 row = measure.measure(Step(0, number, point, ""), server, setup)
                 report(results, point, server.name, row)

@@ -175,8 +175,8 @@ int gs_load_tls_connect(struct load_tls *tls, const struct load_tls_target *targ
 
 ssize_t gs_load_tls_send(struct load_tls *tls, const char *bytes, size_t n)
 {
-    int err = tls->is_blocked ? flush(tls, 0) : 0;
-    if (err)
+    int err = tls->is_blocked || !n ? flush(tls, 0) : 0;
+    if (err || !n)
         return err;
     struct call call = {.tls = tls, .bytes = bytes, .n = n < PART ? n : PART};
     ssize_t taken = run(encrypt, &call);
