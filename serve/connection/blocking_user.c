@@ -25,12 +25,22 @@ __attribute__((noinline)) static bool may_make_handshake(void)
     return count++ < SERVE_HANDSHAKES_MAX;
 }
 
+/* Wait for bytes, and then for a turn to make a step of a handshake. */
+static int wait_for_handshake(struct serve_blocking *blocking, uint64_t deadline_ns)
+{
+    int err = gs_wait_readable(blocking->base.fd, deadline_ns);
+    while (!err && !may_make_handshake())
+        gs_thread_yield();
+    return err;
+}
+
 static ssize_t user_receive(struct serve_blocking *blocking, uint64_t deadline_ns)
 {
-    while (blocking->base.is_tls && serve_tls_makes_handshake(&blocking->base) &&
-           !may_make_handshake())
-        gs_thread_yield();
-    return gs_recv_with(blocking->base.fd, serve_blocking_answer, blocking, deadline_ns);
+    int err = blocking->base.is_tls && serve_tls_makes_handshake(&blocking->base)
+                  ? wait_for_handshake(blocking, deadline_ns)
+                  : 0;
+    return err ? err
+               : gs_recv_with(blocking->base.fd, serve_blocking_answer, blocking, deadline_ns);
 }
 
 /* ---- Sending with TLS: on the worker's stack ---- */

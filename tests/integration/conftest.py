@@ -1,7 +1,6 @@
 """Fixtures of the integration tests: a directory to serve, and servers that are always stopped."""
 
 import inspect
-import os
 import signal
 import sys
 import traceback
@@ -12,8 +11,6 @@ from pathlib import Path
 import pytest
 from installation import PROGRAM, output
 from server import CLIENTS, Server, arguments_for, configurations, is_selected
-
-from tls import listen_arguments
 
 SMALL = b"<!doctype html>\n<title>small</title>\n" * 8
 
@@ -73,7 +70,7 @@ class Starter:
         clients at a time, not as requested, unless `exact`.
         """
         listens = arguments.count("--listen")
-        address = () if listens else self.address()
+        address = () if listens else ("--listen", "127.0.0.1:0")
         output = self.folder / f"server-{len(self.servers)}"
         given = [*self.configuration.split(), *address, *arguments]
         if not exact:
@@ -82,10 +79,6 @@ class Starter:
         self.servers.append(server)
         server.wait_until_ready(listens or 1)
         return server
-
-    def address(self) -> list[str]:
-        """Return the arguments for an address to listen at, with TLS if the environment says so."""
-        return listen_arguments() if "GOSSAMER_TLS" in os.environ else ["--listen", "127.0.0.1:0"]
 
     def stop(self) -> None:
         """Stop the servers that are still running; each must end without an error."""

@@ -1,9 +1,12 @@
 """Certificates and options of TLS that have nothing to do with the architecture."""
 
+import subprocess
 import threading
+import time
 from pathlib import Path
 
 from conftest import Serve
+from metrics import PATH, read, value
 from server import attempts, run_serve
 from wire import Wire, get, name_of
 
@@ -104,6 +107,30 @@ def test_what_is_wrong_with_certificates_is_said_in_a_line(tmp_path: Path) -> No
     assert "--key" in fails(*tls, "--certificate", chain, "--key", key, "--key", key, root)
     assert "nonesuch" in fails(*tls, "--certificate", f"{root}/nonesuch", root)
     assert other.name in fails(*tls, "--certificate", chain, "--key", str(other), root)
+
+
+def test_an_encrypted_key_has_its_passphrase_in_a_file(
+    serve: Serve, root: Path, tmp_path: Path
+) -> None:
+    chain, key = certificate_files()
+    encrypted, passphrase = tmp_path / "encrypted.key", tmp_path / "passphrase"
+    passphrase.write_text("word\n")
+    command = ["openssl", "pkey", "-in", str(key), "-aes256", "-passout", f"file:{passphrase}"]
+    subprocess.run([*command, "-out", str(encrypted)], check=True)
+    arguments = [*listen_arguments((chain, encrypted)), "--passphrase-file", str(passphrase)]
+    assert get(serve(root, *arguments).address, "/a.txt").status == 200
+    passphrase.write_text("another\n")
+    assert str(encrypted) in fails(*arguments, str(root))
+
+
+def test_a_certificate_that_expires_soon_is_reported(
+    serve: Serve, root: Path, tmp_path: Path
+) -> None:
+    files = make_certificate(tmp_path / "tls", "first", days=10)
+    server = serve(root, *listen_arguments(files), "--metrics", PATH)
+    server.expect("a certificate expires in (9|10) days")
+    expiry = value(read(server), "tls_certificate_expiry_seconds")
+    assert 9 < (expiry - time.time()) / 86400 < 11
 
 
 def test_a_key_may_be_in_the_file_of_its_certificate(

@@ -1,6 +1,7 @@
 """TLS in all architectures: handshakes, certificates that change, and the ends of connections."""
 
 import shutil
+import signal
 import socket
 import ssl
 from collections.abc import Iterator
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import SMALL, Serve, Starter, at_once
-from metrics import PATH, read, value
+from metrics import PATH, parse, read, value
 from server import Server, attempts
 from wire import Wire, connect, get, name_of, request
 
@@ -217,6 +218,41 @@ def test_clients_that_do_not_complete_the_handshake_are_closed_in_time(
         silent.sendall(outgoing.read())
         while silent.recv(65536):
             pass
+
+
+def counts(wire: Wire, has_asked: bool = False) -> dict[str, float]:
+    """Return how many connections are open, and how many have failed, by a page asked for."""
+    if not has_asked:
+        wire.send(request("GET", PATH))
+    samples = parse(wire.response().body.decode())
+    failed = value(samples, "tls_failed_total", reason="http")
+    return {"connections": value(samples, "connections"), "failed": failed}
+
+
+# Architectures that make few steps of handshakes before they look for events again.
+IN_TURNS = ("user", "event", "eager")
+
+
+def test_many_handshakes_do_not_delay_other_connections(
+    serve: Serve, root: Path, arch: str
+) -> None:
+    if arch not in IN_TURNS:
+        pytest.skip("handshakes have no turns")
+    options = ("--workers", "1", "--no-defer-accept", "--metrics", PATH)
+    server = serve(root, *listen_arguments(), *options)
+    many = [Wire(tuple(server.address)) for _ in range(40)]
+    with Wire(server.address) as kept:
+        assert any(counts(kept)["connections"] > len(many) for _ in attempts())
+        server.send_signal(signal.SIGSTOP)
+        for wire in many:
+            wire.send(request("GET", "/"))
+        kept.send(request("GET", PATH))
+        server.send_signal(signal.SIGCONT)
+        # Each of the many is a handshake that fails at once.
+        assert counts(kept, has_asked=True)["failed"] < len(many) / 2
+    for wire in many:
+        assert wire.head().status == 400
+        wire.close()
 
 
 @at_once

@@ -88,6 +88,38 @@ static void stop(void)
     CHECK_EQ(rmdir(folder), 0);
 }
 
+/* ---- Allocations of the server that fail ---- */
+
+static unsigned fails_in; /* so many allocations; 0: none fails */
+static bool is_server;    /* it is running */
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t count, size_t n);
+void *__real_realloc(void *memory, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t count, size_t n);
+void *__wrap_realloc(void *memory, size_t n);
+
+static bool fails(void)
+{
+    return is_server && fails_in && !--fails_in;
+}
+
+void *__wrap_malloc(size_t n)
+{
+    return fails() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t count, size_t n)
+{
+    return fails() ? NULL : __real_calloc(count, n);
+}
+
+void *__wrap_realloc(void *memory, size_t n)
+{
+    return fails() ? NULL : __real_realloc(memory, n);
+}
+
 /* ---- The client ---- */
 
 static void send_output(void)
@@ -110,6 +142,8 @@ static void ask(const char *requests)
 static bool take(void)
 {
     char bytes[65536];
+    bool was_server = is_server;
+    is_server = false;
     ssize_t n = read(peer, bytes, sizeof bytes), plain = 1;
     struct gs_tls_input input = {bytes, n > 0 ? (size_t)n : 0};
     while (n > 0 && plain > 0) {
@@ -119,6 +153,7 @@ static bool take(void)
     }
     has_ended |= !plain;
     send_output();
+    is_server = was_server;
     return n > 0;
 }
 
@@ -141,12 +176,14 @@ static void load(void)
 static void serve(void)
 {
     ssize_t n = 1;
+    is_server = true;
     while (n > 0) {
         unsigned wants = serve_connection_wants(&connection);
         n = -EAGAIN;
         if (wants & GS_HTTP_WRITE) {
             CHECK(!(wants & GS_HTTP_READ));
             n = serve_connection_send(&connection, NOW_NS);
+            n = serve_is_nomem(n) ? 1 : n; /* it is tried again */
         } else if (wants & GS_HTTP_LOAD) {
             load();
             n = 1;
@@ -159,6 +196,7 @@ static void serve(void)
         if (take())
             n = 1;
     }
+    is_server = false;
 }
 
 static void shake_hands(void)
@@ -316,6 +354,30 @@ TEST(a_failed_handshake_is_counted_and_answered_with_an_alert)
     CHECK_EQ(byte, 0x15);
     serve_connection_init(&connection, &(struct serve_accepted){.fd = copy}, &shard, NOW_NS);
     stop();
+}
+
+/* The connection is closed, or goes on as if nothing had happened. */
+TEST(each_allocation_may_fail)
+{
+    unsigned closed = 0, first = 1;
+    struct gs_tls_input none = {"", 0};
+    do {
+        start(SIZE);
+        fails_in = first++;
+        CHECK_EQ(gs_tls_engine_read(client, &none, received, sizeof received), -EAGAIN);
+        send_output();
+        serve();
+        bool is_established = gs_tls_engine_write(client, GET GET_NONE, strlen(GET GET_NONE)) > 0;
+        send_output();
+        serve();
+        bool is_closed = serve_connection_wants(&connection) & GS_HTTP_CLOSE;
+        CHECK(is_closed || (is_established && answers() == 2));
+        closed += is_closed;
+        is_server = true;
+        stop();
+        is_server = false;
+    } while (!fails_in);
+    CHECK(closed > 3);
 }
 
 /* Prepares the certificate of all tests. */
