@@ -13,7 +13,7 @@ import random
 import re
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from results import Results, arguments
@@ -21,7 +21,7 @@ from results import Results, arguments
 from gossamer_lab import paths
 from gossamer_lab.experiments.manifest import Experiment, Point
 from gossamer_lab.measuring.workspace import Workspace, open_workspace
-from gossamer_lab.servers.peers import present_peers
+from gossamer_lab.servers.peers import certificate, present_peers
 from gossamer_lab.servers.server import Launch, Server, Site, serving
 
 OURS, WRK = "gossamer", "wrk"
@@ -35,6 +35,7 @@ POINTS = (
     *(Point(f"305-keep-{n}", 305, n, 0) for n in (128, 1000)),
     Point("8192-keep-128", 8192, 128, 0),
 )
+TLS_POINTS = (Point("tls-305-keep-32", 305, 32, 0), Point("tls-1048576-keep-16", 1 << 20, 16, 0))
 LIMITS = {"throughput": 1.05, "p50": 1.05, "p99": 1.15}
 UNITS_US = {"us": 1.0, "ms": 1e3, "s": 1e6}
 
@@ -146,10 +147,10 @@ def measure(setting: Comparison, rounds: int, chosen: str) -> None:
         with serving(delays_server(), workspace.site, workspace.server_core, ("/", 2)) as running:
             measure_rates(setting, rounds, running.url + "/")
     server = next(iter(present_peers(SERVERS)))
-    for point in (point for point in POINTS if chosen in point.key):
-        with serving(
-            server, workspace.site, workspace.server_core, (point.path, point.size)
-        ) as running:
+    with_tls = replace(workspace.site, certificate=certificate(workspace.site.folder))
+    for point in (point for point in (*POINTS, *TLS_POINTS) if chosen in point.key):
+        site = with_tls if point in TLS_POINTS else workspace.site
+        with serving(server, site, workspace.server_core, (point.path, point.size)) as running:
             for _ in range(rounds):
                 setting.compare(point.key, running.url + point.path, point.connections)
 
@@ -177,8 +178,9 @@ def set_limits(results: Results, chosen: str) -> None:
         limit_difference(results, f"rate {rate}: achieved", 1.0, 1.1 if is_random else 1.01)
         limit_difference(results, f"rate {rate}: p50", DELAY_US, 1.1)
         limit_difference(results, f"rate {rate}: p99", LONG_DELAY_US, 1.15)
-    for point in (point for point in POINTS if chosen in point.key):
-        results.limit(f"{point.key} client CPU", OURS, (WRK,), 1.0)
+    for point in (point for point in (*POINTS, *TLS_POINTS) if chosen in point.key):
+        limit = 0.9 if point in TLS_POINTS else 1.0
+        results.limit(f"{point.key} client CPU", OURS, (WRK,), limit)
 
 
 def main() -> int:
@@ -190,7 +192,8 @@ def main() -> int:
     elif not present_peers(SERVERS):
         results.skip("all", "server", f"none of {', '.join(SERVERS)} is installed: make peers")
     else:
-        with open_workspace(Experiment("load", "", POINTS, (), ()), paths.program()) as workspace:
+        experiment = Experiment("load", "", (*POINTS, *TLS_POINTS), (), ())
+        with open_workspace(experiment, paths.program()) as workspace:
             seconds = max(1, round(settings.seconds))
             measure(Comparison(results, workspace, seconds), settings.rounds, settings.only)
     set_limits(results, settings.only)

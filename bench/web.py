@@ -1,6 +1,5 @@
 """Compares the web server with nginx, lighttpd, h2o and a baseline; and an application."""
 
-import http.client
 import os
 import random
 import resource
@@ -8,11 +7,12 @@ import socket
 import sys
 import time
 import urllib.parse
-from dataclasses import replace
 from pathlib import Path
 
 from points import bench
 from results import Results, arguments
+from web_points import OURS, PEERS, THREADS, cpu_name, measure_idle, p99_name, report
+from web_tls import TLS_POINTS, measure_tls, set_tls_limits
 
 from gossamer_lab import paths
 from gossamer_lab.experiments.manifest import Experiment, Point
@@ -21,9 +21,8 @@ from gossamer_lab.measuring.schedule import Step
 from gossamer_lab.measuring.workspace import Workspace, open_workspace
 from gossamer_lab.servers.ours import our_servers
 from gossamer_lab.servers.peers import absent_peers, present_peers
-from gossamer_lab.servers.server import Launch, Server, Site, serving
+from gossamer_lab.servers.server import Launch, Server, Site, connect, serving
 
-PEERS = ("nginx", "lighttpd", "h2o")
 KEEP, CLOSE = 0, 1
 POINTS = (
     *(Point(f"305-keep-{n}", 305, n, KEEP) for n in (16, 128, 1000, 10_000)),
@@ -32,10 +31,9 @@ POINTS = (
 )
 IDLE_CONNECTIONS = 10_000
 IDLE = f"{IDLE_CONNECTIONS} idle connections"
-IDLE_POINT = Point("idle", 305, IDLE_CONNECTIONS, KEEP, think_ms=60_000)
+IDLE_POINT = Point(IDLE, 305, IDLE_CONNECTIONS, KEEP, think_ms=60_000)
 IDLE_S = 8.0
 """Within half of this time all connections are open and have had their response."""
-OURS, THREADS = "event", "user"
 OPENING = f"{IDLE_CONNECTIONS} connections opened sequentially"
 RING = "event-io_uring"
 BASELINE, BASELINE_RING = "baseline", "baseline-io_uring"
@@ -47,8 +45,7 @@ def response_length(server: Server, site: Site, size: int, core: int) -> int:
     """Return the length of our response with the page, including its header."""
     point = Point("", size, 1, KEEP)
     with serving(server, site, core, (point.path, point.size)) as running:
-        address = urllib.parse.urlsplit(running.url)
-        connection = http.client.HTTPConnection(str(address.hostname), address.port)
+        connection = connect(running.url)
         connection.request("GET", point.path)
         response = connection.getresponse()
         head = sum(len(name) + len(value) + 4 for name, value in response.getheaders())
@@ -121,40 +118,6 @@ def measure_points(results: Results, workspace: Workspace, servers: list[Server]
                 report(results, point, server.name, measure.measure(step, server, each))
 
 
-def cpu_name(point: Point) -> str:
-    """Return the name of the measurements of a point's CPU time."""
-    return f"{point.key} CPU"
-
-
-def p99_name(point: Point) -> str:
-    """Return the name of the measurements of a point's 99th percentile."""
-    return f"{point.key} p99"
-
-
-def report(results: Results, point: Point, subject: str, row: measure.Row) -> None:
-    """Add the results of one measurement."""
-    cpu, p99 = cpu_name(point), p99_name(point)
-    print(f"  {point.key} {subject}: {row['server_cpu_us_per_request']}", file=sys.stderr)
-    if row["failure"] or row["errors"]:
-        results.skip(cpu, subject, row["failure"] or row["errors_by_kind"])
-        return
-    results.add_cost(cpu, subject, row["server_cpu_us_per_request"], "us per request")
-    results.add(p99, subject, row["response_p99_us"], "us")
-
-
-def measure_idle(results: Results, workspace: Workspace, servers: list[Server]) -> None:
-    """Measure the memory of each idle connection, after one request on each."""
-    setup = bench(workspace, IDLE_S)
-    setup = replace(setup, scale=replace(setup.scale, warmup_s=0.0))
-    for server in servers:
-        row = measure.measure(Step(0, 1, IDLE_POINT, server.name), server, setup)
-        size = row["server_memory_per_connection"]
-        if row["failure"] or row["errors"] or size is None:
-            results.skip(IDLE, server.name, row["failure"] or row["errors_by_kind"] or "no sample")
-        else:
-            results.add(IDLE, server.name, size, "bytes each")
-
-
 def measure_opening(results: Results, workspace: Workspace, server: Server) -> None:
     """Measure the time to open connections sequentially, with one request on each."""
     request = b"GET /page-305.html HTTP/1.1\r\nHost: bench\r\n\r\n"
@@ -216,7 +179,7 @@ def main() -> int:
     """Measure all; return 1 if a limit is not met."""
     settings = arguments(__doc__ or "")
     results = Results()
-    experiment = Experiment("web", "", POINTS, (), PEERS)
+    experiment = Experiment("web", "", (*POINTS, *TLS_POINTS), (), PEERS)
     program = paths.program()
     with open_workspace(experiment, program) as workspace:
         ours = [server for server in our_servers(program) if server.name in (OURS, THREADS)]
@@ -225,11 +188,13 @@ def main() -> int:
             results.skip("all", name, "not installed: make peers")
         measure_points(results, workspace, servers)
         if settings.only in "idle":
-            measure_idle(results, workspace, servers)
+            measure_idle(results, bench(workspace, IDLE_S), IDLE_POINT, servers)
             results.add(IDLE, "526 bytes", 526, "bytes each")
             results.add(IDLE, "5 KiB", 5120, "bytes each")
             measure_openings(results, workspace, ours, settings.rounds)
+        measure_tls(results, workspace, settings)
     set_limits(results, settings.only)
+    set_tls_limits(results, settings.only)
     return results.finish(settings.json)
 
 

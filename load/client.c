@@ -35,6 +35,7 @@ struct client {
     size_t request;          /* index in the requests of the target */
     uint64_t response_count; /* on this connection */
     bool has_excess;         /* bytes came after the last response */
+    bool is_invalid;         /* the response is not valid HTTP */
     bool is_cut;             /* the last request was not sent whole: its response came before */
     uint64_t connect_ns;     /* LOAD_NO_TIME once the first response was recorded */
     uint64_t handshake_ns;   /* of connect_ns; LOAD_NO_TIME without TLS */
@@ -46,7 +47,7 @@ struct client {
 static void disconnect(struct client *client)
 {
     if (client->tls.engine)
-        gs_load_tls_close(&client->tls, &client->worker->target->tls, client->fd);
+        gs_load_tls_close(&client->tls, &client->worker->target->tls);
     if (client->fd >= 0)
         gs_close(client->fd);
     client->fd = -1;
@@ -121,8 +122,7 @@ static int make_handshake(struct client *client, uint64_t deadline_ns)
 {
     struct load_worker *worker = client->worker;
     uint64_t start_ns = gs_clock_now();
-    int err = gs_load_tls_connect(&client->tls, &worker->target->tls, client->fd, worker->buffer,
-                                  deadline_ns);
+    int err = gs_load_tls_connect(&client->tls, &worker->target->tls, client->fd, deadline_ns);
     client->is_new = false;
     client->handshake_ns = gs_clock_now() - start_ns;
     return err;
@@ -150,7 +150,7 @@ static void preconnect(struct client *client)
 {
     int err = establish(client);
     if (!err && client->tls.engine)
-        err = (int)gs_load_tls_send(&client->tls, client->fd, NULL, 0);
+        err = (int)gs_load_tls_send(&client->tls, NULL, 0);
     if (err)
         disconnect(client);
     else
@@ -159,10 +159,11 @@ static void preconnect(struct client *client)
 
 /* ---- Receiving ---- */
 
-/* Parse n received bytes. Returns whether they are part of a valid response. Bytes after its end
- * are ignored, and the connection is not used again. */
-static bool parse_received(struct client *client, size_t n)
+/* Parse n received bytes. Bytes after the end of the response are ignored, and the connection is
+ * not used again. */
+static void parse(void *data, const void *bytes, size_t n)
 {
+    struct client *client = data;
     struct load_worker *worker = client->worker;
     client->times.end_ns = gs_clock_now();
     if (client->times.first_byte_ns == LOAD_NO_TIME) {
@@ -171,30 +172,42 @@ static bool parse_received(struct client *client, size_t n)
     }
     if (gs_load_worker_is_measuring(worker, client->times.end_ns))
         worker->metrics.bytes += n;
-    ssize_t used = gs_http_response_parser_feed(&client->response, worker->buffer, n);
+    ssize_t used = gs_http_response_parser_feed(&client->response, bytes, n);
     if (used < 0)
         worker->metrics.parse_reason = client->response.reason;
-    client->has_excess = used >= 0 && (size_t)used < n;
-    return used >= 0;
+    client->is_invalid |= used < 0;
+    client->has_excess |= used >= 0 && (size_t)used < n;
 }
 
-/* The clients of a worker share its buffer: no other client runs between the receive and the end of
- * its use. */
-static ssize_t receive(struct client *client, uint64_t deadline_ns)
+static ssize_t on_received(void *data, const void *bytes, size_t n)
 {
-    char *buffer = client->worker->buffer;
+    struct client *client = data;
     if (client->tls.engine)
-        return gs_load_tls_recv(&client->tls, client->fd, buffer, deadline_ns);
-    return gs_recv(client->fd, buffer, LOAD_BUFFER_SIZE, 0, deadline_ns);
+        return gs_load_tls_receive(&client->tls, bytes, n, parse, client);
+    if (n)
+        parse(client, bytes, n);
+    return (ssize_t)n;
+}
+
+/* Receive once, and call fn on the worker's stack. With TLS, until there is plaintext or an end. */
+static ssize_t receive(struct client *client, gs_received_fn *fn, uint64_t deadline_ns)
+{
+    ssize_t n = client->tls.engine ? client->tls.end : -EAGAIN;
+    while (n == -EAGAIN) {
+        n = gs_recv_with(client->fd, fn, client, deadline_ns);
+        if (n == -EAGAIN) /* a message of TLS, which may have an answer */
+            (void)!gs_load_tls_send(&client->tls, NULL, 0);
+    }
+    return n;
 }
 
 static enum load_error receive_part(struct client *client, uint64_t deadline_ns)
 {
-    ssize_t n = receive(client, deadline_ns);
+    ssize_t n = receive(client, on_received, deadline_ns);
     if (n < 0)
         return error_of(client, (int)n);
     if (n > 0)
-        return parse_received(client, (size_t)n) ? LOAD_OK : LOAD_PARSE;
+        return client->is_invalid ? LOAD_PARSE : LOAD_OK;
     if (gs_http_response_parser_end(&client->response))
         return LOAD_CLOSED;
     if (gs_load_tls_is_truncated(&client->tls))
@@ -272,7 +285,7 @@ static enum load_error wait_for_room(struct client *client, uint64_t deadline_ns
 static ssize_t send_part(struct client *client, const char *bytes, size_t n)
 {
     if (client->tls.engine)
-        return gs_load_tls_send(&client->tls, client->fd, bytes, n);
+        return gs_load_tls_send(&client->tls, bytes, n);
     return gs_send(client->fd, bytes, n, 0, 0);
 }
 
@@ -349,7 +362,7 @@ static enum load_error try_request(struct client *client)
 {
     gs_http_response_parser_init(&client->response, client->worker->is_head);
     client->times.first_byte_ns = LOAD_NO_TIME;
-    client->has_excess = false;
+    client->has_excess = client->is_invalid = false;
     enum load_error error = client->fd < 0 ? connect_and_send(client) : send_request(client);
     if (error == LOAD_OK)
         error = receive_response(client);
@@ -456,11 +469,18 @@ static void disconnect_unless_kept(struct client *client, enum load_error error)
 
 /* ---- Between requests ---- */
 
+static ssize_t on_idle(void *data, const void *bytes, size_t n)
+{
+    struct client *client = data;
+    return client->tls.engine ? gs_load_tls_receive(&client->tls, bytes, n, NULL, NULL)
+                              : (ssize_t)n;
+}
+
 static void idle_until(struct client *client, uint64_t until_ns)
 {
     if (client->fd >= 0) {
         client->is_new = false;
-        ssize_t n = receive(client, until_ns);
+        ssize_t n = receive(client, on_idle, until_ns);
         if (n == -ETIMEDOUT || n == -ECANCELED)
             return;
         disconnect(client); /* the server closed the connection */

@@ -1,16 +1,13 @@
 #include "load/tls_client.h"
 
-#include "load/worker.h"
-
 #include <gossamer/io.h>
+#include <gossamer/thread.h>
 
 #include <errno.h>
 #include <string.h>
 
-/* Received bytes are stored behind a gap at the start of the buffer, and what they decrypt to at its
- * start. The gap has the length of two records: the part of one that the engine may keep from before,
- * and the one that is decrypted. So a record and its plaintext never overlap. */
-enum { GAP = LOAD_TLS_GAP, SIZE = LOAD_TLS_GAP + LOAD_BUFFER_SIZE };
+/* A record has at most 16 KiB of plaintext, and 256 bytes more while it is decrypted. */
+enum { PLAIN_SIZE = 17 * 1024 };
 
 /* What is encrypted at once. */
 enum { PART = 64 * 1024 };
@@ -54,8 +51,8 @@ void gs_load_tls_target_done(struct load_tls_target *target)
 struct call {
     struct load_tls *tls;
     const struct load_tls_target *target;
-    struct gs_tls_input input;
-    char *plain;
+    const char *bytes;
+    size_t n;
     ssize_t result;
 };
 
@@ -65,41 +62,26 @@ static ssize_t run(void *(*fn)(void *), struct call *call)
     return call->result;
 }
 
+/* Make the engine and the first message. */
 static void *start(void *argument)
 {
     struct call *call = argument;
     struct load_tls *tls = call->tls;
-    const struct load_tls_target *target = call->target;
-    call->result = gs_tls_engine_new(target->context, target->name, &tls->engine);
+    call->result = gs_tls_engine_new(call->target->context, call->target->name, &tls->engine);
     if (call->result)
         return NULL;
-    tls->end = -EAGAIN;
-    tls->is_blocked = false;
     if (tls->session)
         (void)!gs_tls_engine_resume(tls->engine, tls->session);
-    return NULL;
-}
-
-/* Decrypt all input. As each record fits into what is left of the buffer, the engine keeps no
- * plaintext. */
-static void *decrypt(void *argument)
-{
-    struct call *call = argument;
-    size_t total = 0;
-    ssize_t n;
-    do {
-        n = gs_tls_engine_read(call->tls->engine, &call->input, call->plain + total, SIZE - total);
-        total += n > 0 ? (size_t)n : 0;
-    } while (n > 0 && call->input.n);
-    call->tls->end = n > 0 ? -EAGAIN : (int)n;
-    call->result = total ? (ssize_t)total : call->tls->end;
+    struct gs_tls_input none = {"", 0};
+    char plain[1];
+    call->result = gs_tls_engine_read(tls->engine, &none, plain, sizeof plain);
     return NULL;
 }
 
 static void *encrypt(void *argument)
 {
     struct call *call = argument;
-    call->result = gs_tls_engine_write(call->tls->engine, call->input.bytes, call->input.n);
+    call->result = gs_tls_engine_write(call->tls->engine, call->bytes, call->n);
     return NULL;
 }
 
@@ -128,30 +110,19 @@ static void *free_engine(void *argument)
 /* ---- Connections ---- */
 
 /* Send all output. Returns 0 or an error of gs_send. */
-static int flush(struct load_tls *tls, int fd, uint64_t deadline_ns)
+static int flush(struct load_tls *tls, uint64_t deadline_ns)
 {
     size_t n;
     ssize_t sent = 0;
     const char *bytes = gs_tls_engine_output(tls->engine, &n);
     while (n && sent >= 0) {
-        sent = gs_send(fd, bytes, n, 0, deadline_ns);
+        sent = gs_send(tls->fd, bytes, n, 0, deadline_ns);
         if (sent > 0)
             gs_tls_engine_sent(tls->engine, (size_t)sent);
         bytes = gs_tls_engine_output(tls->engine, &n);
     }
     tls->is_blocked = n > 0;
     return sent < 0 ? (int)sent : 0;
-}
-
-/* Receive once, and decrypt. Returns the plaintext's length, -EAGAIN if there is none yet, or as
- * gs_load_tls_recv. */
-static ssize_t receive(struct load_tls *tls, int fd, char *buffer, uint64_t deadline_ns)
-{
-    ssize_t n = gs_recv(fd, buffer + GAP, LOAD_BUFFER_SIZE, 0, deadline_ns);
-    if (n <= 0)
-        return n;
-    struct call call = {.tls = tls, .input = {buffer + GAP, (size_t)n}, .plain = buffer};
-    return run(decrypt, &call);
 }
 
 static bool is_established(const struct load_tls *tls)
@@ -161,52 +132,65 @@ static bool is_established(const struct load_tls *tls)
     return info.is_established;
 }
 
-int gs_load_tls_connect(struct load_tls *tls, const struct load_tls_target *target, int fd,
-                        char *buffer, uint64_t deadline_ns)
+/* The plaintext buffer is on the worker's stack. */
+ssize_t gs_load_tls_receive(struct load_tls *tls, const void *bytes, size_t n, load_plain_fn *fn,
+                            void *data)
 {
-    struct call call = {.tls = tls, .target = target, .input = {"", 0}, .plain = buffer};
+    struct gs_tls_input input = {bytes, n};
+    char plain[PLAIN_SIZE];
+    ssize_t total = 0, got = n ? 1 : 0;
+    while (got > 0 && input.n) {
+        got = gs_tls_engine_read(tls->engine, &input, plain, sizeof plain);
+        total += got > 0 ? got : 0;
+        if (got > 0 && fn)
+            fn(data, plain, (size_t)got);
+    }
+    if (n)
+        tls->end = got > 0 ? -EAGAIN : (int)got;
+    return total ? total : got;
+}
+
+static ssize_t on_handshake(void *tls, const void *bytes, size_t n)
+{
+    return gs_load_tls_receive(tls, bytes, n, NULL, NULL);
+}
+
+int gs_load_tls_connect(struct load_tls *tls, const struct load_tls_target *target, int fd,
+                        uint64_t deadline_ns)
+{
+    struct call call = {.tls = tls, .target = target};
+    tls->fd = fd;
+    tls->end = -EAGAIN;
+    tls->is_blocked = false;
     ssize_t n = run(start, &call);
-    if (!n)
-        n = run(decrypt, &call); /* the first message */
     while (n == -EAGAIN && !is_established(tls)) {
-        n = flush(tls, fd, deadline_ns);
+        n = flush(tls, deadline_ns);
         if (!n)
-            n = receive(tls, fd, buffer, deadline_ns);
+            n = gs_recv_with(fd, on_handshake, tls, deadline_ns);
         if (n >= 0)
             return -EPROTO; /* closed, or data before the first request */
     }
     return n == -EAGAIN ? 0 : (int)n;
 }
 
-ssize_t gs_load_tls_recv(struct load_tls *tls, int fd, char *buffer, uint64_t deadline_ns)
+ssize_t gs_load_tls_send(struct load_tls *tls, const char *bytes, size_t n)
 {
-    ssize_t n = tls->end;
-    while (n == -EAGAIN) {
-        n = receive(tls, fd, buffer, deadline_ns);
-        if (n == -EAGAIN)
-            (void)!flush(tls, fd, 0); /* the answer to a message, if there is one */
-    }
-    return n;
-}
-
-ssize_t gs_load_tls_send(struct load_tls *tls, int fd, const char *bytes, size_t n)
-{
-    int err = tls->is_blocked ? flush(tls, fd, 0) : 0;
-    if (err)
+    int err = tls->is_blocked || !n ? flush(tls, 0) : 0;
+    if (err || !n)
         return err;
-    struct call call = {.tls = tls, .input = {bytes, n < PART ? n : PART}};
+    struct call call = {.tls = tls, .bytes = bytes, .n = n < PART ? n : PART};
     ssize_t taken = run(encrypt, &call);
     if (taken < 0)
         return taken;
-    err = flush(tls, fd, 0);
+    err = flush(tls, 0);
     return err && err != -ETIMEDOUT ? err : taken;
 }
 
-void gs_load_tls_close(struct load_tls *tls, const struct load_tls_target *target, int fd)
+void gs_load_tls_close(struct load_tls *tls, const struct load_tls_target *target)
 {
     struct call call = {.tls = tls, .target = target};
     run(take_session_and_close, &call);
-    (void)!flush(tls, fd, 0);
+    (void)!flush(tls, 0);
     run(free_engine, &call);
 }
 

@@ -1,8 +1,7 @@
 /* TLS for clients: what all connections of a run share, and the state of one. Without OpenSSL,
  * tls_client_absent.c stands in for tls_client.c, and no connection ever has TLS.
  *
- * OpenSSL runs on the worker's stack. An idle connection has no buffer: the clients of a worker
- * share its buffer. */
+ * OpenSSL runs on the worker's stack, and an idle connection has no buffer. */
 #ifndef GS_LOAD_TLS_CLIENT_H
 #define GS_LOAD_TLS_CLIENT_H
 
@@ -30,26 +29,30 @@ void gs_load_tls_target_done(struct load_tls_target *target);
 /* A client's connection, one after another. Starts zeroed. */
 struct load_tls {
     struct gs_tls_engine *engine;   /* NULL: not connected, or without TLS */
+    int fd;                         /* the client's socket */
     struct gs_tls_session *session; /* of an earlier connection, to be resumed; NULL: none */
     int end;         /* -EAGAIN: the server sends; 0: it has said that it sends no more; -EPROTO */
     bool is_blocked; /* the socket had no room for all output */
 };
 
-/* Make the handshake on a connected socket. The buffer is the worker's. The last message may still
- * be output, which goes out with the first request. Returns 0, -ENOMEM, -EPROTO (the handshake has
- * failed, or the server closed the connection), or an error of gs_recv or gs_send. */
+/* Make the handshake on a connected socket. The last message may still be output, which goes out
+ * with the first request. Returns 0, -ENOMEM, -EPROTO (the handshake has failed, or the server
+ * closed the connection), or an error of gs_recv or gs_send. */
 GS_MUST_CHECK int gs_load_tls_connect(struct load_tls *tls, const struct load_tls_target *target,
-                                      int fd, char *buffer, uint64_t deadline_ns);
+                                      int fd, uint64_t deadline_ns);
 
-/* Receive once, and store the plaintext at the start of the worker's buffer. Returns its length; 0:
- * the server closed the connection; -EPROTO; -ENOMEM; or an error of gs_recv. */
-GS_MUST_CHECK ssize_t gs_load_tls_recv(struct load_tls *tls, int fd, char *buffer,
-                                       uint64_t deadline_ns);
+/* For gs_recv_with: decrypt all of the bytes, and call fn for each part of the plaintext, unless it
+ * is NULL. n: 0 at the end of the stream. Returns the length of the plaintext; 0: the server sends
+ * no more; -EAGAIN: there is no plaintext yet; -EPROTO or -ENOMEM. What ends the connection after
+ * plaintext is in tls->end. */
+typedef void load_plain_fn(void *data, const void *bytes, size_t n);
+GS_MUST_CHECK ssize_t gs_load_tls_receive(struct load_tls *tls, const void *bytes, size_t n,
+                                          load_plain_fn *fn, void *data);
 
 /* Send without waiting, also what an earlier call has left: then n may be 0. Returns how many of
  * the bytes have been taken, though not all of their output may be sent yet; -ETIMEDOUT: there is
  * no room; -EPROTO; -ENOMEM; or an error of gs_send. */
-GS_MUST_CHECK ssize_t gs_load_tls_send(struct load_tls *tls, int fd, const char *bytes, size_t n);
+GS_MUST_CHECK ssize_t gs_load_tls_send(struct load_tls *tls, const char *bytes, size_t n);
 
 /* Whether bytes that gs_load_tls_send has taken are not sent yet. */
 static inline bool gs_load_tls_is_sending(const struct load_tls *tls)
@@ -65,7 +68,7 @@ static inline bool gs_load_tls_is_truncated(const struct load_tls *tls)
 
 /* Tell the server, if there is room, and free the connection; the socket stays the caller's. Keeps
  * the session for the next one if sessions are resumed. */
-void gs_load_tls_close(struct load_tls *tls, const struct load_tls_target *target, int fd);
+void gs_load_tls_close(struct load_tls *tls, const struct load_tls_target *target);
 
 /* After the last connection. */
 void gs_load_tls_done(struct load_tls *tls);

@@ -17,27 +17,28 @@ void gs_load_tls_target_done(struct load_tls_target *target)
 }
 
 int gs_load_tls_connect(struct load_tls *tls, const struct load_tls_target *target, int fd,
-                        char *buffer, uint64_t deadline_ns)
+                        uint64_t deadline_ns)
 {
-    (void)tls, (void)target, (void)fd, (void)buffer, (void)deadline_ns;
+    (void)tls, (void)target, (void)fd, (void)deadline_ns;
     abort();
 }
 
-ssize_t gs_load_tls_recv(struct load_tls *tls, int fd, char *buffer, uint64_t deadline_ns)
+ssize_t gs_load_tls_receive(struct load_tls *tls, const void *bytes, size_t n, load_plain_fn *fn,
+                            void *data)
 {
-    (void)tls, (void)fd, (void)buffer, (void)deadline_ns;
+    (void)tls, (void)bytes, (void)n, (void)fn, (void)data;
     abort();
 }
 
-ssize_t gs_load_tls_send(struct load_tls *tls, int fd, const char *bytes, size_t n)
+ssize_t gs_load_tls_send(struct load_tls *tls, const char *bytes, size_t n)
 {
-    (void)tls, (void)fd, (void)bytes, (void)n;
+    (void)tls, (void)bytes, (void)n;
     abort();
 }
 
-void gs_load_tls_close(struct load_tls *tls, const struct load_tls_target *target, int fd)
+void gs_load_tls_close(struct load_tls *tls, const struct load_tls_target *target)
 {
-    (void)tls, (void)target, (void)fd;
+    (void)tls, (void)target;
 }
 
 void gs_load_tls_done(struct load_tls *tls)

@@ -183,8 +183,7 @@ static int allocate(struct load_worker *worker)
     size_t request_count = worker->target->request_count;
     worker->clients = calloc(worker->client_count, sizeof *worker->clients);
     worker->expected_lengths = calloc(request_count, sizeof *worker->expected_lengths);
-    worker->buffer = malloc(LOAD_TLS_GAP + LOAD_BUFFER_SIZE);
-    if (!worker->clients || !worker->expected_lengths || !worker->buffer)
+    if (!worker->clients || !worker->expected_lengths)
         return -ENOMEM;
     for (size_t i = 0; i < request_count; i++)
         worker->expected_lengths[i] = worker->settings->expect_length;
@@ -207,7 +206,6 @@ int gs_load_worker_init(struct load_worker *worker, const struct load_settings *
 void gs_load_worker_done(struct load_worker *worker)
 {
     gs_load_metrics_done(&worker->metrics);
-    free(worker->buffer);
     free(worker->expected_lengths);
     free(worker->clients);
 }

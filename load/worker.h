@@ -10,9 +10,6 @@
 
 #include <gossamer/thread.h>
 
-/* What is received at once, and the gap before it that TLS needs (tls_client.c). */
-enum { LOAD_BUFFER_SIZE = 64 * 1024, LOAD_TLS_GAP = 36 * 1024 };
-
 struct load_worker {
     const struct load_settings *settings;
     const struct load_target *target;
@@ -20,7 +17,6 @@ struct load_worker {
     struct gs_thread **clients;
     size_t client_count, clients_started;
     uint64_t *expected_lengths; /* for each request of the target; LOAD_ANY, LOAD_FIRST */
-    char *buffer;               /* of LOAD_TLS_GAP + LOAD_BUFFER_SIZE, for received bytes */
     size_t next_request;
     uint64_t sources_used;
     uint64_t requests_left; /* of -n: requests not reserved yet */

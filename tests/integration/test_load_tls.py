@@ -6,6 +6,7 @@ import socket
 import ssl
 import subprocess
 import threading
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -144,6 +145,57 @@ class TlsServer:
 
 
 @dataclass
+class Halves:
+    """A connection whose records are sent in two halves, so that a client waits for the second."""
+
+    plain: socket.socket
+    context: ssl.SSLContext
+
+    def __post_init__(self) -> None:
+        """Make the handshake."""
+        self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = self.context.wrap_bio(self.incoming, self.outgoing, server_side=True)
+        self.run(self.tls.do_handshake)
+
+    def run(self, step: Callable[[], object]) -> object:
+        """Make a step of TLS; send and receive as it needs."""
+        while True:
+            try:
+                result = step()
+            except ssl.SSLWantReadError:
+                self.flush()
+                if received := self.plain.recv(65536):
+                    self.incoming.write(received)
+                else:
+                    self.incoming.write_eof()
+            else:
+                self.flush()
+                return result
+
+    def flush(self) -> None:
+        """Send what is encrypted."""
+        data = self.outgoing.read()
+        for part in (data[: len(data) // 2], data[len(data) // 2 :]):
+            self.plain.sendall(part)
+            time.sleep(0.002)
+
+    def serve(self) -> None:
+        """Respond to each request."""
+        with contextlib.suppress(ssl.SSLError):
+            while self.run(lambda: self.tls.read(4096)):
+                self.run(lambda: self.tls.write(RESPONSE))
+
+
+class HalvesServer(TlsServer):
+    """A server whose records arrive in two halves."""
+
+    def serve(self, plain: socket.socket) -> None:
+        """Serve a connection."""
+        with plain, contextlib.suppress(OSError):
+            Halves(plain, self.context).serve()
+
+
+@dataclass
 class PlainServer:
     """A server without TLS, which sends the same bytes after the first that it has received."""
 
@@ -162,7 +214,7 @@ class PlainServer:
                     connection.sendall(self.response)
 
 
-S = TypeVar("S", TlsServer, PlainServer)
+S = TypeVar("S", bound="TlsServer | PlainServer")
 
 
 @contextlib.contextmanager
@@ -364,6 +416,17 @@ def test_responses_may_come_in_any_records_but_must_end(
         found = load(tmp_path, server.port, "-c", "2", "-n", "6", *arguments)
     assert found.errors() == errors
     assert found.report["requests"] == 6 - sum(errors.values())
+
+
+@pytest.mark.parametrize("version", ["TLSv1_2", "TLSv1_3"])
+def test_records_may_arrive_in_parts(
+    tmp_path: Path, certificates: Certificates, version: str
+) -> None:
+    context = certificates.server()
+    context.maximum_version = ssl.TLSVersion[version]
+    with running(HalvesServer(context)) as server:
+        found = load(tmp_path, server.port, "-c", "2", "-n", "20")
+    assert (found.status, found.errors(), found.report["requests"]) == (0, {}, 20)
 
 
 @pytest.mark.parametrize("has_one", [True, False])

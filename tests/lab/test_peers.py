@@ -52,6 +52,16 @@ def test_a_peer_serves_the_page_and_leaves_no_process(name: str, workspace: Work
     assert tree_pids(pid) == []
 
 
+@pytest.mark.parametrize("name", ["nginx", "lighttpd", "h2o"])
+def test_a_peer_serves_the_page_over_tls(name: str, workspace: Workspace) -> None:
+    present = peers.present_peers((name,))
+    if not present:
+        pytest.skip(f"{name} is not on this machine")
+    site = replace(workspace.site, certificate=peers.certificate(workspace.site.folder))
+    launch, _ = start(replace(workspace, site=site), present[0])
+    assert str(launch.url).startswith("https://")
+
+
 def test_every_peer_in_a_manifest_is_known() -> None:
     named = {name for known in EXPERIMENTS.values() for name in known.peers}
     stock = {f"apache-{model}, stock" for model in ("prefork", "worker", "event")}

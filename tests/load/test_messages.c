@@ -1,6 +1,8 @@
 /* The requests that are sent, and the forms of responses that are accepted. */
 #include "tests/load/run.h"
 
+#include <sys/uio.h>
+
 static struct load_result run_hello(serve_fn *serve, uint64_t expected_requests)
 {
     struct server server;
@@ -28,6 +30,39 @@ TEST(the_length_of_a_chunked_response_is_that_of_its_body)
 {
     struct load_result result = run_hello(serve_chunks, 10);
     CHECK_EQ(result.metrics.connections, 2);
+    gs_load_result_done(&result);
+}
+
+enum { CHUNK = 5000, CHUNKS = 400 };
+
+/* Chunks that end anywhere in what is received at once; those of the connections differ. */
+static void serve_large_chunks(struct server *server, int fd, size_t index)
+{
+    char text[4096];
+    static char chunk[CHUNK + 64];
+    size_t n = CHUNK - 512 * index;
+    memset(chunk, 'x', sizeof chunk);
+    while (server_read(server, fd, text, sizeof text)) {
+        server_write(fd, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+        for (int i = 0; i < CHUNKS; i++) {
+            char size[32];
+            struct iovec parts[] = {{size, (size_t)snprintf(size, sizeof size, "%zx\r\n", n)},
+                                    {chunk, n},
+                                    {(char *)"\r\n", 2}};
+            (void)!writev(fd, parts, 3);
+        }
+        server_write(fd, "0\r\n\r\n");
+    }
+}
+
+TEST(clients_that_receive_much_at_the_same_time_do_not_disturb_each_other)
+{
+    struct server server;
+    server_start(&server, serve_large_chunks);
+    struct load_result result = run_against(&server, "-c", "8", "-n", "80", NULL);
+    server_stop(&server);
+    CHECK_EQ(result.metrics.requests, 80);
+    CHECK_EQ(gs_load_metrics_error_count(&result.metrics), 0);
     gs_load_result_done(&result);
 }
 

@@ -90,6 +90,8 @@ class Generator:
     paths: Callable[[Point], tuple[str, ...]]
     """Paths that the clients of a point request in turn."""
     hosts: HostGroup | None = None
+    options: tuple[str, ...] = ()
+    """More arguments for each load."""
     keeps_awake: bool = False
     """Whether its core is kept from halting while clients wait; never for hosts sharing a core."""
 
@@ -108,6 +110,7 @@ class Generator:
             *("--requests-per-connection", str(point.requests_per_connection)),
             *("--timeout", f"{max(load.whole_s, _MIN_TIMEOUT_S):g}s"),
             *("--expect-status", "200", "--expect-length", "same"),
+            *self.options,
         )
         if point.think_ms:
             arguments += ("--think", f"{point.think_ms:g}ms")

@@ -32,10 +32,17 @@ http {{
     uwsgi_temp_path {folder}/nginx-uwsgi;
     scgi_temp_path {folder}/nginx-scgi;
     server {{
-        listen {address}:{port} backlog=4096;
+        listen {address}:{port} {nginx_tls} backlog=4096;
         root {root};
     }}
+    {tls}
 }}
+"""
+
+NGINX_TLS = """\
+ssl_certificate {certificate};
+    ssl_certificate_key {certificate};
+    ssl_protocols TLSv1.3;\
 """
 
 LIGHTTPD = """\
@@ -53,6 +60,14 @@ server.max-keep-alive-requests = 65535
 server.compat-module-load = "disable"
 server.modules = ( "mod_staticfile" )
 mimetype.assign = ( ".html" => "text/html" )
+{tls}
+"""
+
+LIGHTTPD_TLS = """\
+server.modules += ( "mod_openssl" )
+ssl.engine = "enable"
+ssl.pemfile = "{certificate}"
+ssl.openssl.ssl-conf-cmd = ( "MinProtocol" => "TLSv1.3" )\
 """
 
 H2O = """\
@@ -66,11 +81,19 @@ compress: OFF
 listen:
   host: {address}
   port: {port}
+{tls}
 hosts:
   default:
     paths:
       /:
         file.dir: {root}
+"""
+
+H2O_TLS = """\
+  ssl:
+    certificate-file: {certificate}
+    key-file: {certificate}
+    minimum-version: TLSv1.3\
 """
 
 STUNNEL = """\
@@ -168,8 +191,13 @@ def apache(model: str, *, is_stock: bool = False) -> str:
     return _APACHE.replace("MODEL", model) + raised
 
 
-def write_config(template: str, name: str, site: Site, user: str = "") -> WrittenConfig:
-    """Write a configuration for a free port; with the user directive only if run by root."""
+def write_config(
+    template: str, name: str, site: Site, user: str = "", tls: str = ""
+) -> WrittenConfig:
+    """Write a configuration for a free port; with the user directive only if run by root.
+
+    `tls` is its part for TLS, which is used if the site has a certificate.
+    """
     port = free_port(site.address)
     text = template.format(
         root=site.root,
@@ -177,6 +205,8 @@ def write_config(template: str, name: str, site: Site, user: str = "") -> Writte
         address=site.address,
         port=port,
         user=user if os.geteuid() == 0 else "",
+        tls=tls.format(certificate=site.certificate) if site.certificate else "",
+        nginx_tls="ssl" if site.certificate else "",
         open_files=site.open_files,
         connections=site.open_files // 2,
         # nginx closes idle connections when fewer than a sixteenth are free.
@@ -184,4 +214,4 @@ def write_config(template: str, name: str, site: Site, user: str = "") -> Writte
     )
     path = site.folder / f"{name}.conf"
     path.write_text(text)
-    return WrittenConfig(path, text, f"http://{site.address}:{port}")
+    return WrittenConfig(path, text, f"{site.scheme}://{site.address}:{port}")

@@ -36,7 +36,11 @@ def _configure(program: Path, variant: Variant, site: Site) -> Launch:
     workers = () if variant.arch in _ONE_CONNECTION_PER_WORKER else ("--workers", "1")
     # All on the same poller, so that they differ in nothing but the architecture.
     poller = () if "--poller" in variant.options else ("--poller", "epoll")
-    options = ("--arch", variant.arch, *poller, *workers, "--listen", f"{site.address}:0")
+    address = f"{site.address}:0"
+    listen: tuple[str, ...] = ("--listen", address)
+    if site.certificate:
+        listen = ("--listen", f"https://{address}", "--certificate", str(site.certificate))
+    options = ("--arch", variant.arch, *poller, *workers, *listen)
     limit = ("prlimit", f"--nofile={variant.open_files}") if variant.open_files else ()
     max_connections = (variant.open_files or site.open_files) * 9 // 10
     connection_limit = (

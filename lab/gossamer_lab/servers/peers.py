@@ -17,18 +17,22 @@ _VERSION_S = 60.0
 
 
 def _nginx(program: Path, site: Site) -> Launch:
-    config = write_config(configurations.NGINX, "nginx", site, "user root;")
+    config = write_config(
+        configurations.NGINX, "nginx", site, "user root;", configurations.NGINX_TLS
+    )
     argv = (str(program), "-e", "stderr", "-p", str(site.folder), "-c", str(config.path))
     return Launch(argv, config.text, config.url)
 
 
 def _lighttpd(program: Path, site: Site) -> Launch:
-    config = write_config(configurations.LIGHTTPD, "lighttpd", site)
+    config = write_config(
+        configurations.LIGHTTPD, "lighttpd", site, tls=configurations.LIGHTTPD_TLS
+    )
     return Launch((str(program), "-D", "-f", str(config.path)), config.text, config.url)
 
 
 def _h2o(program: Path, site: Site) -> Launch:
-    config = write_config(configurations.H2O, "h2o", site, "user: root")
+    config = write_config(configurations.H2O, "h2o", site, "user: root", configurations.H2O_TLS)
     return Launch((str(program), "-m", "worker", "-c", str(config.path)), config.text, config.url)
 
 
@@ -68,11 +72,11 @@ def _upstream(site: Site, port: int) -> tuple[str, ...]:
     return (str(paths.program()), "serve", *options, *limit, *PATIENT, str(site.root))
 
 
-def _certificate(folder: Path) -> Path:
-    """Return a file with a key and its certificate; they are made at the first call."""
-    both = folder / "stunnel.pem"
+def certificate(folder: Path) -> Path:
+    """Return a file with a P-256 key and its certificate; they are made at the first call."""
+    both = folder / "certificate.pem"
     if not both.exists():
-        key, certificate = folder / "stunnel.key", folder / "stunnel.crt"
+        key, certificate = folder / "certificate.key", folder / "certificate.crt"
         kind = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes")
         names = ("-subj", "/CN=localhost", "-keyout", str(key), "-out", str(certificate))
         argv = ("openssl", "req", "-x509", "-days", "30", *kind, *names)
@@ -87,7 +91,7 @@ def _stunnel(program: Path, site: Site) -> Launch:
     port, plain, upstream = free_ports(site.address, 3)
     values = {"address": site.address, "port": port, "plain": plain, "upstream": upstream}
     texts = {
-        "stunnel": configurations.STUNNEL.format(certificate=_certificate(site.folder), **values),
+        "stunnel": configurations.STUNNEL.format(certificate=certificate(site.folder), **values),
         "stunnel-client": configurations.STUNNEL_CLIENT.format(**values),
     }
     for name, text in texts.items():

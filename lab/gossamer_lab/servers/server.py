@@ -4,6 +4,7 @@ import contextlib
 import http.client
 import os
 import re
+import ssl
 import subprocess
 import time
 import urllib.parse
@@ -15,7 +16,7 @@ from gossamer_lab.measuring import interruption, process
 
 _READY_S = 60.0
 """Timeout of the first response, also on a busy machine."""
-_ANNOUNCEMENT = re.compile(r"^listening on (http://\S+)", re.MULTILINE)
+_ANNOUNCEMENT = re.compile(r"^listening on (https?://\S+)", re.MULTILINE)
 
 
 class ServerFailedError(Exception):
@@ -32,6 +33,13 @@ class Site:
     """Limit on open files of a process."""
     address: str = "127.0.0.1"
     """Address that servers listen on."""
+    certificate: Path | None = None
+    """PEM file with a certificate and its key, for TLS; None: servers speak plain HTTP."""
+
+    @property
+    def scheme(self) -> str:
+        """The scheme of the servers' URLs."""
+        return "https" if self.certificate else "http"
 
 
 @dataclass(frozen=True)
@@ -78,10 +86,20 @@ def _announced_url(output: Path) -> str | None:
     return found.group(1) if found else None
 
 
+def connect(url: str) -> http.client.HTTPConnection:
+    """Return a connection to the server of a URL; its certificate is not verified."""
+    address = urllib.parse.urlsplit(url)
+    host, port = str(address.hostname), address.port
+    if address.scheme == "http":
+        return http.client.HTTPConnection(host, port, timeout=_READY_S)
+    trusting = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    trusting.check_hostname, trusting.verify_mode = False, ssl.CERT_NONE
+    return http.client.HTTPSConnection(host, port, timeout=_READY_S, context=trusting)
+
+
 def _answers(url: str, path: str, size: int) -> bool:
     """Request the page; False if the connection fails, ServerFailedError for a wrong response."""
-    address = urllib.parse.urlsplit(url)
-    connection = http.client.HTTPConnection(str(address.hostname), address.port, timeout=_READY_S)
+    connection = connect(url)
     try:
         connection.request("GET", path)
         response = connection.getresponse()
