@@ -1,7 +1,8 @@
 #include "tls/seal.h"
 
+#include "tls/kdf.h"
+
 #include <errno.h>
-#include <openssl/hmac.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
 #include <string.h>
@@ -23,8 +24,8 @@ static struct cipher {
 static void fetch(void)
 {
     for (size_t i = 0; i < CIPHERS; i++) {
-        ciphers[i].cipher = EVP_CIPHER_fetch(NULL, ciphers[i].name, NULL);
-        ciphers[i].digest = EVP_MD_fetch(NULL, ciphers[i].hash, NULL);
+        ciphers[i].cipher = EVP_CIPHER_fetch(gs_tls_library(), ciphers[i].name, NULL);
+        ciphers[i].digest = EVP_MD_fetch(gs_tls_library(), ciphers[i].hash, NULL);
     }
 }
 
@@ -44,24 +45,11 @@ static const struct cipher *find(unsigned number)
 
 /* ---- Keys ---- */
 
-/* HKDF-Expand-Label for at most one block of the hash. */
 static bool expand(const struct gs_tls_keys *keys, const char *label, unsigned char *ret_bytes,
                    size_t n)
 {
-    unsigned char info[32], block[EVP_MAX_MD_SIZE];
-    size_t length = strlen(label), at = 0;
-    info[at++] = 0;
-    info[at++] = (unsigned char)n;
-    info[at++] = (unsigned char)(6 + length);
-    memcpy(info + at, "tls13 ", 6);
-    memcpy(info + at + 6, label, length);
-    at += 6 + length;
-    info[at++] = 0; /* no context */
-    info[at++] = 1; /* the first block */
-    bool is_done = HMAC(keys->digest, keys->secret, keys->secret_n, info, at, block, NULL);
-    memcpy(ret_bytes, block, n);
-    OPENSSL_cleanse(block, sizeof block);
-    return is_done;
+    const struct gs_tls_bytes secret = {keys->secret, keys->secret_n};
+    return gs_tls_expand(keys->digest, secret, label, ret_bytes, n);
 }
 
 /* NULL for the cipher: it stays. */
