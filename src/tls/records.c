@@ -302,7 +302,7 @@ ssize_t gs_tls_records_read(struct gs_tls_engine *engine, struct gs_tls_input *i
                             size_t size)
 {
     struct gs_tls_records *records = engine->records;
-    const unsigned char *record;
+    const unsigned char *record = NULL;
     ssize_t result = NOTHING;
     if (records->rest)
         return give_rest(records, plain, size);
