@@ -15,7 +15,7 @@
 
 /* ---- Life ---- */
 
-/* A name that begins with a dot would be any below it. */
+/* A name that begins with a dot would be any below it. Common names do not count (RFC 9525). */
 static int set_server_name(struct gs_tls_engine *engine, const char *name)
 {
     X509_VERIFY_PARAM *rules = SSL_get0_param(engine->ssl);
@@ -25,7 +25,8 @@ static int set_server_name(struct gs_tls_engine *engine, const char *name)
         return -EINVAL;
     if (X509_VERIFY_PARAM_set1_ip_asc(rules, name))
         return 0;
-    SSL_set_hostflags(engine->ssl, X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS);
+    SSL_set_hostflags(engine->ssl,
+                      X509_CHECK_FLAG_NO_PARTIAL_WILDCARDS | X509_CHECK_FLAG_NEVER_CHECK_SUBJECT);
     return SSL_set1_host(engine->ssl, name) && SSL_set_tlsext_host_name(engine->ssl, name)
                ? 0
                : -ENOMEM;
@@ -103,10 +104,11 @@ void gs_tls_on_message(int is_sent, int version, int type, const void *bytes, si
 {
     struct gs_tls_engine *engine = gs_tls_engine_of(ssl);
     uint64_t *count = is_sent ? &engine->sent_records : &engine->received_records;
-    int message = type == SSL3_RT_HANDSHAKE && n ? *(const unsigned char *)bytes : -1;
+    int first = n ? *(const unsigned char *)bytes : -1;
+    int message = type == SSL3_RT_HANDSHAKE ? first : -1;
     (void)version, (void)unused;
-    if (type == SSL3_RT_HEADER)
-        ++*count;
+    if (type == SSL3_RT_HEADER) /* without the records that are not encrypted */
+        *count += first == SSL3_RT_APPLICATION_DATA;
     else if (message == SSL3_MT_FINISHED || message == SSL3_MT_KEY_UPDATE)
         *count = 0;
     engine->has_new_keys |= message == SSL3_MT_KEY_UPDATE;

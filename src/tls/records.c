@@ -75,7 +75,8 @@ void gs_tls_records_close(struct gs_tls_engine *engine)
 
 static int fail(struct gs_tls_engine *engine, int alert, int reason)
 {
-    send_alert(engine, SSL3_AL_FATAL, alert);
+    if (!engine->is_closed)
+        send_alert(engine, SSL3_AL_FATAL, alert);
     engine->has_failed = true;
     engine->error = ERR_PACK(ERR_LIB_SSL, 0, (unsigned)reason);
     return -EPROTO;

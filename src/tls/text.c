@@ -42,11 +42,12 @@ static bool copy_dns_name(GENERAL_NAMES *names, char *ret_text, size_t size)
 
 struct gs_tls_name_text gs_tls_name_of(const X509 *certificate)
 {
-    struct gs_tls_name_text name = {"the peer"};
+    struct gs_tls_name_text name = {.text = "the peer"};
     if (!certificate)
         return name;
     GENERAL_NAMES *names = X509_get_ext_d2i(certificate, NID_subject_alt_name, NULL, NULL);
-    if (!names || !copy_dns_name(names, name.text, sizeof name.text))
+    name.is_common = !names || !copy_dns_name(names, name.text, sizeof name.text);
+    if (name.is_common)
         X509_NAME_get_text_by_NID(X509_get_subject_name(certificate), NID_commonName, name.text,
                                   sizeof name.text);
     GENERAL_NAMES_free(names);

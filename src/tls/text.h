@@ -4,6 +4,7 @@
 
 #include <gossamer/tls_context.h>
 #include <openssl/x509.h>
+#include <stdbool.h>
 
 /* Write one line, unless ret_text is NULL, in which only ASCII stays as it is: certificates hold
  * anything. Returns -EINVAL. */
@@ -15,6 +16,7 @@ void gs_tls_keep_ascii(char *text);
 /* The name that a certificate is for: its first DNS name, or else its common name. */
 struct gs_tls_name_text {
     char text[100];
+    bool is_common;
 };
 struct gs_tls_name_text gs_tls_name_of(const X509 *certificate);
 

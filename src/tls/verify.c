@@ -37,12 +37,13 @@ static void say_signer(char *ret_text, const X509 *certificate, const char *name
                      name, issuer);
 }
 
-static void say_other_name(char *ret_text, SSL *ssl, const char *name)
+static void say_other_name(char *ret_text, SSL *ssl, const struct gs_tls_name_text *name)
 {
     X509_VERIFY_PARAM *rules = SSL_get0_param(ssl);
     const char *wanted = X509_VERIFY_PARAM_get0_host(rules, 0);
     char *address = X509_VERIFY_PARAM_get1_ip_asc(rules);
-    (void)gs_tls_say(ret_text, "the server's certificate is for %s, and not for %s", name,
+    (void)gs_tls_say(ret_text, "the server's certificate is for %s%s, and not for %s", name->text,
+                     name->is_common ? " (a common name, which does not count)" : "",
                      wanted    ? wanted
                      : address ? address
                                : "the name asked for");
@@ -66,7 +67,7 @@ static void say_invalid(char *ret_text, SSL *ssl, X509_STORE_CTX *store)
         break;
     case X509_V_ERR_HOSTNAME_MISMATCH:
     case X509_V_ERR_IP_ADDRESS_MISMATCH:
-        say_other_name(ret_text, ssl, name.text);
+        say_other_name(ret_text, ssl, &name);
         break;
     case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
     case X509_V_ERR_SELF_SIGNED_CERT_IN_CHAIN:

@@ -245,7 +245,7 @@ TEST(response_of_ocsp_is_stapled_until_it_is_old)
 /* ---- Trust ---- */
 
 struct world {
-    struct certificate_files authority, stranger, server, old, early, client, odd;
+    struct certificate_files authority, stranger, server, old, early, client, common, odd;
 };
 
 static void make_signed(const char *names, const char *name, int days,
@@ -266,6 +266,7 @@ static void world_init(struct world *world)
     certificate_make_as(&stranger, &world->stranger);
     make_signed("DNS:good.test,DNS:*.good.test,IP:127.0.0.1,IP:::1", "good.test", 5,
                 &world->authority, &world->server);
+    make_signed(NULL, "good.test", 5, &world->authority, &world->common);
     make_signed("DNS:good.test", "good.test", -2, &world->authority, &world->old);
     make_signed("DNS:good.test", "good.test", 5, &world->stranger, &world->odd);
     make_signed("DNS:bad\x01.test", "b\nd", 5, &world->authority, &world->early);
@@ -295,6 +296,8 @@ TEST(client_accepts_only_a_certificate_for_the_name_that_a_ca_has_signed)
         {&world.server, "::1", NULL},
         {&world.server, "127.0.0.2", "is for good.test, and not for 127.0.0.2"},
         {&world.server, "y.x.good.test", "is for good.test, and not for y.x.good.test"},
+        {&world.client, "a.test", "is for A client (a common name, which does not count), and not"},
+        {&world.common, "good.test", "is for good.test (a common name, which does not count)"},
         {&world.server, "evil.test", "is for good.test, and not for evil.test"},
         {&world.old, "good.test", old_text},
         {&world.odd, "good.test", "is signed by \"A stranger\", which is not a trusted CA"},

@@ -118,6 +118,23 @@ TEST(each_wrong_header_ends_the_connection_before_the_record_arrives)
     }
 }
 
+TEST(nothing_follows_close_notify)
+{
+    struct peer peer;
+    char plain[100];
+    peer_init(&peer);
+    gs_tls_engine_close(peer.pair.server);
+    memcpy(peer.record, "GET /", 5);
+    peer.record_n = 5;
+    CHECK_EQ(deliver(&peer, 5, plain, sizeof plain), -EPROTO);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(pair_pass(peer.pair.server, peer.pair.client, 1000, plain, sizeof plain), 0);
+    size_t n;
+    gs_tls_engine_output(peer.pair.server, &n);
+    CHECK_EQ(n, 0);
+    pair_done(&peer.pair);
+}
+
 TEST(record_with_any_bit_changed_is_not_accepted)
 {
     for (size_t at = 0; at < 10 + GS_TLS_SEALED_MORE; at++) {
@@ -231,6 +248,21 @@ TEST(openssl_changes_its_key_before_it_has_sealed_too_much)
     CHECK(pair.client->has_new_keys);
     CHECK_EQ(pair.client->sent_records, 2);
     CHECK_EQ(pair.server->records->received.sequence, 2);
+    pair_done(&pair);
+}
+
+/* Some versions of OpenSSL ignore it. */
+TEST(change_of_cipher_that_comes_late_is_not_counted)
+{
+    struct pair pair;
+    char plain[100];
+    struct gs_tls_input input = {"\x14\3\3\0\1\1", 6};
+    pair_init(&pair, NULL, NULL);
+    CHECK_EQ(pair_exchange(&pair), 0);
+    ssize_t result = gs_tls_engine_read(pair.client, &input, plain, sizeof plain);
+    CHECK(result == -EPROTO || result == -EAGAIN);
+    CHECK_EQ(pair.client->received_records, 1); /* the ticket */
+    CHECK(result == -EPROTO || pair_talk(pair.server, pair.client, 100, 100));
     pair_done(&pair);
 }
 
