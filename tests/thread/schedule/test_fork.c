@@ -233,7 +233,7 @@ static void *fork_beside_a_parked_one(void *unused)
 
 TEST(thread_that_is_alone_in_the_child_may_deadlock)
 {
-    const struct gs_threads_options options = {.workers = 2};
+    const struct gs_threads_options options = {.workers = 1};
     void *result = &result;
     int err = gs_threads_run(&options, fork_beside_a_parked_one, NULL, &result);
     if (is_child)
