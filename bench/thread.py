@@ -1,9 +1,9 @@
-"""Compares user-level threads with State Threads, Boost.Context and Go.
+"""Compares user-level threads with State Threads, Boost.Context, Go and tokio.
 
 Peers that are not installed are skipped, and their limits with them. Their packages are libst-dev,
-libboost-context-dev and golang. After an installation, configure and build the release preset
-again; this script builds the program in Go. The subject "shared" is the program of "ours" with the
-shared library.
+libboost-context-dev, golang and cargo. After an installation, configure and build the release
+preset again; this script builds the programs in Go and Rust. The subject "shared" is the program of
+"ours" with the shared library.
 """
 
 import os
@@ -26,7 +26,7 @@ FIGURES = (
     ("response", "mean response of jobs", "pieces", ("shortest", "first")),
     ("places", "job at one of many places", "ns", ("cohort", "first")),
 )
-PEERS = ("ours", "st", "go")
+PEERS = ("ours", "st", "go", "tokio")
 MANY = (
     ("memory", "memory of {}", "bytes", PEERS),
     ("tables", "page tables of {}", "bytes", PEERS),
@@ -37,7 +37,12 @@ MANY = (
     ("shared finish", "wake and finish {} that share stacks", "ns", ("ours",)),
 )
 COUNTS = (10_000, 100_000, 1_000_000)
-PACKAGES = {"st": "libst-dev", "context": "libboost-context-dev", "go": "golang"}
+PACKAGES = {
+    "st": "libst-dev",
+    "context": "libboost-context-dev",
+    "go": "golang",
+    "tokio": "cargo",
+}
 HERE = Path(__file__).resolve().parent
 CORE = "1"
 
@@ -50,6 +55,17 @@ def build_go(folder: Path) -> None:
     command = [compiler, "build", "-o", str(folder / "go"), "main.go"]
     environment = {**os.environ, "GO111MODULE": "off"}
     subprocess.run(command, cwd=HERE / "threads/go", env=environment, check=False)
+
+
+def build_tokio(folder: Path) -> None:
+    """Build the program in Rust, if there is a compiler, with the locked version of tokio."""
+    compiler = shutil.which("cargo")
+    if not compiler:
+        return
+    target = folder / "cargo"
+    command = [compiler, "build", "--release", "--locked", "--target-dir", str(target)]
+    if not subprocess.run(command, cwd=HERE / "threads/tokio", check=False).returncode:
+        shutil.copy(target / "release/many", folder / "tokio")
 
 
 def command_of(folder: Path, subject: str, argv: tuple[str, ...]) -> list[str]:
@@ -140,12 +156,14 @@ def main() -> int:
         help="where the programs of bench/threads were built",
     )
     found = parser.parse_args()
-    build_go(found.programs)
+    folder = found.programs.resolve()
+    build_go(folder)
+    build_tokio(folder)
     results = Results()
     for _ in range(found.rounds):
-        measure_all(results, found.programs, found.only)
+        measure_all(results, folder, found.only)
     for count in COUNTS:
-        measure_many(results, found.programs, count, found.only)
+        measure_many(results, folder, count, found.only)
     compare(results, found.only)
     return results.finish(found.json)
 

@@ -126,6 +126,8 @@ static inline void waiters_claim_all(struct worker *worker, struct gs_wait_queue
     struct gs_waiter *waiter;
     while ((waiter = waiters_pop_claimed(worker, queue, CLAIM_WOKEN))) {
         struct gs_thread *thread = waiter->thread;
+        if (queue->first)
+            thread_prefetch_ahead(thread, queue->first->thread);
         if (LIKELY(!thread_is_mobile(thread) && thread->worker == worker))
             queue_push(worker, &thread->run);
         else

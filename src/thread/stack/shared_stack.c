@@ -262,12 +262,12 @@ static bool occupy(struct shared_stacks *stacks, struct shared_stack *stack,
 #define PREFETCHED ((size_t)512)
 static void prefetch_next(const struct worker *worker)
 {
-    const struct runnable *next = worker->queues[NORMAL_LEVEL].first;
+    struct runnable *next = worker->queues[NORMAL_LEVEL].first;
     if (!next || next->resume != gs_thread_resume_shared)
         return;
-    const char *saved = gs_container_of(next, struct gs_thread, run)->saved;
+    const char *saved = thread_of(next)->saved;
     if (next->next)
-        __builtin_prefetch(gs_container_of(next->next, struct gs_thread, run), 1);
+        thread_prefetch_ahead(thread_of(next), thread_of(next->next));
     for (size_t i = 0; saved && i < PREFETCHED; i += 64)
         __builtin_prefetch(saved + i, 1);
 }
