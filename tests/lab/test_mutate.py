@@ -42,6 +42,7 @@ static void close(struct box *box)
         ("    box->count = 0;", ""),
         ("    atomic_load_explicit(&mailbox->asleep, memory_order_acquire) ||", None),
         ("    int count = 0;", None),
+        ("    gs_spin_pause();", None),
         ("    return f();", None),
         ("    spin_unlock(&box->lock);", None),
         ("    atomic_store(&box->n,", None),

@@ -142,7 +142,7 @@ TEST(active_work_is_not_started_again_nor_fed)
     gs_loop_free(loop);
 }
 
-TEST(canceled_work_that_has_not_started_is_not_run)
+TEST(canceled_work_that_has_not_started_is_not_run_until_it_is_started_again)
 {
     set_up();
     occupy(2);
@@ -164,6 +164,9 @@ TEST(canceled_work_that_has_not_started_is_not_run)
     CHECK(!items[3].is_run && !items[5].is_run);
     CHECK(items[2].is_run && items[4].is_run && !items[2].result && !items[4].result);
     gs_work_cancel(&items[2].work);
+    CHECK_EQ(gs_work_start(&items[3].work, square), 0);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK(items[3].is_run && !items[3].result);
     gs_loop_free(loop);
 }
 

@@ -36,7 +36,8 @@ KEPT = re.compile(
     r"^\s*(return|goto|break|continue|case|default|else|if|while|for|do|const|static|struct|"
     r"unsigned|int|int64_t|bool|u?int\d+_t|uintptr_t|size_t|void|char|enum|sigset_t|pthread_t|"
     r"pthread_attr_t|_Noreturn|typedef|extern|#|/|\*)\b|^\s*(gs_chaos|assert|__builtin|\(void\)|"
-    r"fiber_|/\*|\*|\.)|prefetch|^\s*\w+ \*?\w+ = |^\s*;|_Static_assert|__asm__|GS_API"
+    r"fiber_|/\*|\*|\.)|prefetch|gs_spin_pause|^\s*\w+ \*?\w+ = |^\s*;|"
+    r"_Static_assert|__asm__|GS_API"
 )
 
 

@@ -361,3 +361,46 @@ TEST(all_cycles_are_reported_though_deadlines_of_former_waits_pass_meanwhile)
         cycles++;
     CHECK_EQ(cycles, PAIRS);
 }
+
+/* Its deadline is still among those of the worker when it waits without one. */
+static void *wait_after_a_deadline(void *unused)
+{
+    MUST_EQ(gs_thread_park(after(3600 * GS_SECOND)), 0);
+    MUST_EQ(gs_semaphore_wait(&semaphore, GS_NEVER), 0);
+    return unused;
+}
+
+static void *leave_after_a_deadline(void *unused)
+{
+    struct gs_thread *thread = spawn(wait_after_a_deadline, NULL);
+    gs_thread_yield();
+    gs_thread_unpark(thread);
+    return unused;
+}
+
+static void *sleep_shortly(void *unused)
+{
+    MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+    return unused;
+}
+
+static void *sleep_together(void *unused)
+{
+    struct gs_thread *threads[4];
+    for (int i = 0; i < 4; i++)
+        threads[i] = spawn(sleep_shortly, NULL);
+    for (int i = 0; i < 4; i++)
+        join(threads[i]);
+    return unused;
+}
+
+static void run_after_a_deadlock(void)
+{
+    run_reporting(1, leave_after_a_deadline, -EDEADLK);
+    run_with(1, sleep_together);
+}
+
+TEST(threads_on_the_stacks_that_a_deadlock_has_left_have_no_deadlines_yet)
+{
+    CHECK_EQ(in_child(run_after_a_deadlock), 0);
+}

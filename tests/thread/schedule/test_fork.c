@@ -207,6 +207,42 @@ TEST(run_returns_in_the_child_too_when_its_threads_have_ended)
     CHECK_EQ(WEXITSTATUS((int)(intptr_t)result), 5);
 }
 
+static void *park(void *unused)
+{
+    MUST_EQ(gs_thread_park(GS_NEVER), 0);
+    return unused;
+}
+
+/* Anything may wake one that has parked, but it is not in the child. */
+static void *fork_beside_a_parked_one(void *unused)
+{
+    (void)unused;
+    struct gs_semaphore never = {.count = 0};
+    struct gs_thread *parked = spawn(park, NULL);
+    gs_thread_yield();
+    pid_t pid = gs_fork();
+    is_child = !pid;
+    if (is_child) {
+        alarm(20);
+        MUST_EQ(gs_semaphore_wait(&never, GS_NEVER), 0);
+    }
+    gs_thread_unpark(parked);
+    join(parked);
+    return (void *)(intptr_t)status_of(pid);
+}
+
+TEST(thread_that_is_alone_in_the_child_may_deadlock)
+{
+    const struct gs_threads_options options = {.workers = 1};
+    void *result = &result;
+    int err = gs_threads_run(&options, fork_beside_a_parked_one, NULL, &result);
+    if (is_child)
+        _exit(err == -EDEADLK ? 5 : 1);
+    CHECK_EQ(err, 0);
+    CHECK(WIFEXITED((int)(intptr_t)result));
+    CHECK_EQ(WEXITSTATUS((int)(intptr_t)result), 5);
+}
+
 static void *fork_elsewhere(void *unused)
 {
     sigset_t blocked;

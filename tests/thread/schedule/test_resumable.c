@@ -153,6 +153,54 @@ TEST(resumable_that_is_resumed_again_may_be_woken_by_other_workers)
     run_both(wake_one_that_is_resumed_again);
 }
 
+static int written; /* nothing but the wake-up publishes it */
+static atomic_bool is_running, is_written, is_read;
+
+static void read_after_wake(struct gs_resumable *resumable)
+{
+    struct job *job = job_of(resumable);
+    atomic_store_explicit(&is_running, true, memory_order_relaxed);
+    while (!atomic_load_explicit(&is_written, memory_order_relaxed))
+        usleep(10);
+    if (!job->step++)
+        return; /* the wake-up has come before */
+    MUST_EQ(written, 42);
+    atomic_store_explicit(&is_read, true, memory_order_relaxed);
+    end(job);
+}
+
+/* Until it has been read, its worker exchanges nothing else with the other one. */
+static void *write_and_wake(void *job_)
+{
+    struct job *job = job_;
+    while (!atomic_load_explicit(&is_running, memory_order_relaxed))
+        usleep(10);
+    written = 42;
+    gs_resumable_wake(&job->resumable);
+    atomic_store_explicit(&is_written, true, memory_order_relaxed);
+    while (!atomic_load_explicit(&is_read, memory_order_relaxed))
+        usleep(10);
+    return NULL;
+}
+
+static void *wake_one_that_runs(void *unused)
+{
+    const struct gs_thread_attributes on_second = {.worker = 2};
+    struct gs_thread *writer;
+    atomic_int left = 1;
+    struct job *job = job_new(read_after_wake, -1, &left);
+    MUST_EQ(gs_resumable_start(&job->resumable, 1), 0);
+    MUST_EQ(gs_thread_spawn(&on_second, write_and_wake, job, &writer), 0);
+    wait_for_all(&left);
+    join(writer);
+    return unused;
+}
+
+TEST(resumable_sees_what_was_written_before_a_wake_up_that_came_when_it_ran)
+{
+    run_with(2, wake_one_that_runs);
+}
+
 static void *start_on_no_worker(void *unused)
 {
     struct gs_resumable resumable;

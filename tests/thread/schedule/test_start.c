@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
@@ -304,4 +305,32 @@ static void *use_first(void *unused)
 TEST(first_call_for_a_descriptor_without_memory_is_no_bad_descriptor)
 {
     run_with(1, use_first);
+}
+
+/* ---- Runs of several kernel threads ---- */
+
+static void *return_at_once(void *unused)
+{
+    return unused;
+}
+
+static void *run_in_turn(void *unused)
+{
+    const struct gs_threads_options options = {.workers = 2};
+    for (int i = 0; i < 5; i++) {
+        int err;
+        while ((err = gs_threads_run(&options, return_at_once, NULL, NULL)) == -EBUSY)
+            sched_yield();
+        MUST_EQ(err, 0);
+    }
+    return unused;
+}
+
+TEST(run_that_begins_when_that_of_another_kernel_thread_has_ended_sees_what_it_left)
+{
+    pthread_t threads[2];
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(pthread_create(&threads[i], NULL, run_in_turn, NULL), 0);
+    for (int i = 0; i < 2; i++)
+        CHECK_EQ(pthread_join(threads[i], NULL), 0);
 }
