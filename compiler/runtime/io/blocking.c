@@ -226,7 +226,7 @@ static int try_operations(int set, struct sembuf *operations, size_t count)
 int gs_cc_semtimedop(int set, struct sembuf *operations, size_t count, const struct timespec *time)
 {
     struct thread *self = thread_self();
-    if (!self || (time && !is_valid_time(time)))
+    if (!self || (time && (!is_valid_time(time) || time->tv_sec < 0)))
         return semtimedop(set, operations, count, time);
     if (self->phase == PHASE_NEW) {
         int result = try_operations(set, operations, count);

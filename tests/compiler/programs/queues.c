@@ -116,6 +116,8 @@ static void system_v(void)
     pthread_join(other, NULL);
     struct timespec time = {0, 2000000};
     printf("in time: %s\n", answer(semtimedop(semaphores, &less, 1, &time)));
+    time.tv_sec = -1;
+    printf("no time: %s\n", answer(semtimedop(semaphores, &one, 1, &time)));
     less.sem_flg = IPC_NOWAIT;
     printf("at once: %s\n", answer(semop(semaphores, &less, 1)));
     semctl(semaphores, 0, IPC_RMID);
