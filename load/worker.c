@@ -4,9 +4,10 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
-/* Clients start at this rate, as a burst of connections would overflow accept queues. */
+/* Clients start at this rate, as a burst of connections would overflow accept queues. A server
+ * makes a few handshakes of TLS per millisecond: those of a burst would wait for seconds. */
 static const uint64_t start_interval_ns = GS_MILLISECOND;
-enum { CLIENTS_PER_INTERVAL = 128, CLIENT_STACK = 16 * 1024 };
+enum { CLIENTS_PER_INTERVAL = 128, TLS_CLIENTS_PER_INTERVAL = 2, CLIENT_STACK = 16 * 1024 };
 
 static uint64_t thread_cpu_ns(void)
 {
@@ -87,9 +88,10 @@ static int start_clients(struct load_worker *worker, unsigned number, uint64_t n
     const struct gs_thread_attributes attributes = {
         .name = "client", .stack_size = CLIENT_STACK, .worker = number};
     int err = 0;
+    size_t burst = worker->target->tls.context ? TLS_CLIENTS_PER_INTERVAL : CLIENTS_PER_INTERVAL;
     size_t *started = &worker->clients_started;
     while (!err && *started < worker->client_count && next_ns <= worker->end_ns) {
-        if (*started % CLIENTS_PER_INTERVAL == 0) {
+        if (*started % burst == 0) {
             err = sleep_until(worker, next_ns);
             next_ns = gs_clock_after(gs_clock_now(), start_interval_ns);
         }
