@@ -1,4 +1,5 @@
 #include "tls/engine.h"
+#include "tls/kdf.h"
 #include "tls/text.h"
 
 #include <errno.h>
@@ -79,9 +80,7 @@ static void on_key(const SSL *ssl, const char *line)
 {
     struct gs_tls_engine *engine = gs_tls_engine_of(ssl);
     struct iovec parts[] = {{(char *)line, strlen(line)}, {(char *)"\n", 1}};
-    if (engine->context->key_log >= 0)
-        (void)!gs_sys_writev(engine->context->key_log, parts, 2);
-    gs_tls_records_note(engine, line);
+    (void)!gs_sys_writev(engine->context->key_log, parts, 2);
 }
 
 static int open_key_log(struct gs_tls_context *context, const char *path, char *ret_text)
@@ -90,6 +89,7 @@ static int open_key_log(struct gs_tls_context *context, const char *path, char *
         return 0;
     int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC;
     context->key_log = gs_sys_openat(AT_FDCWD, path, flags, 0600);
+    SSL_CTX_set_keylog_callback(context->ssl, on_key);
     if (context->key_log >= 0)
         return 0;
     (void)gs_tls_say(ret_text, "%s cannot be written: %s", path, strerror(-context->key_log));
@@ -109,7 +109,6 @@ static int set_rules(SSL_CTX *ssl, const struct gs_tls_options *options)
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_timeout(ssl, SESSION_SECONDS);
     SSL_CTX_set_msg_callback(ssl, gs_tls_on_message);
-    SSL_CTX_set_keylog_callback(ssl, on_key);
     bool is_set = SSL_CTX_set_min_proto_version(ssl, least) &&
                   (SSL_CTX_set1_groups_list(ssl, "X25519MLKEM768:" GROUPS) ||
                    SSL_CTX_set1_groups_list(ssl, GROUPS)) &&
@@ -195,7 +194,8 @@ int gs_tls_context_new(const struct gs_tls_options *options, struct gs_tls_conte
     context->expiry = INT64_MAX;
     context->key_log = -1;
     atomic_init(&context->references, 1);
-    context->ssl = SSL_CTX_new(options->is_client ? TLS_client_method() : TLS_server_method());
+    context->ssl = SSL_CTX_new_ex(gs_tls_library(), GS_TLS_PROPERTIES,
+                                  options->is_client ? TLS_client_method() : TLS_server_method());
     int err = context->ssl ? set_up(context, options, ret_text) : -ENOMEM;
     ERR_clear_error();
     if (err)

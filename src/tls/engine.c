@@ -2,6 +2,8 @@
  * calls: so each call here begins with an empty queue, and reads it before it returns. */
 #include "tls/engine.h"
 
+#include "tls/kdf.h"
+
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/sslerr.h>
@@ -147,7 +149,9 @@ static int make_handshake(struct gs_tls_engine *engine, struct gs_tls_input *inp
     engine->speaks_http = engine->context->is_client && is_http(input);
     ERR_clear_error();
     engine->input = input;
+    gs_tls_kdf_note_for(engine);
     int result = SSL_do_handshake(engine->ssl);
+    gs_tls_kdf_note_for(NULL);
     engine->input = NULL;
     if (result <= 0)
         return failed(engine, result);

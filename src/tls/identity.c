@@ -1,6 +1,7 @@
 /* A certificate, its key, its chain and its response of OCSP, from files. */
 #include "tls/context.h"
 #include "tls/file.h"
+#include "tls/kdf.h"
 #include "tls/text.h"
 
 #include <errno.h>
@@ -91,7 +92,8 @@ static int read_key(struct gs_tls_identity *identity, const struct gs_tls_certif
     BIO *bio = err ? NULL : BIO_new_mem_buf(file->bytes, (int)file->n);
     if (!bio)
         return err ? err : -ENOMEM;
-    identity->key = PEM_read_bio_PrivateKey(bio, NULL, give_passphrase, &passphrase);
+    identity->key =
+        PEM_read_bio_PrivateKey_ex(bio, NULL, give_passphrase, &passphrase, gs_tls_library(), NULL);
     BIO_free(bio);
     gs_tls_file_done(&passphrase.file);
     if (identity->key)

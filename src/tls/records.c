@@ -296,7 +296,7 @@ ssize_t gs_tls_records_read(struct gs_tls_engine *engine, struct gs_tls_input *i
                             size_t size)
 {
     struct gs_tls_records *records = engine->records;
-    const unsigned char *record;
+    const unsigned char *record = NULL;
     ssize_t result = NOTHING;
     if (records->rest)
         return give_rest(records, plain, size);
@@ -314,34 +314,19 @@ ssize_t gs_tls_records_read(struct gs_tls_engine *engine, struct gs_tls_input *i
 
 /* ---- Life ---- */
 
-static int digit(char c)
+void gs_tls_records_note(struct gs_tls_engine *engine, bool is_of_client, const void *secret,
+                         size_t n)
 {
-    return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
-}
-
-static void note(struct gs_tls_keys *keys, const char *hex)
-{
-    size_t n = strlen(hex) / 2;
+    bool is_sent = is_of_client == engine->context->is_client;
+    if (!engine->records)
+        engine->records = calloc(1, sizeof *engine->records);
+    if (!engine->records)
+        return;
+    struct gs_tls_keys *keys = is_sent ? &engine->records->sent : &engine->records->received;
     if (n > sizeof keys->secret)
         return;
-    for (size_t i = 0; i < n; i++)
-        keys->secret[i] = (unsigned char)(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
+    memcpy(keys->secret, secret, n);
     keys->secret_n = (unsigned char)n;
-}
-
-void gs_tls_records_note(struct gs_tls_engine *engine, const char *line)
-{
-    static const char *const names[] = {"SERVER_TRAFFIC_SECRET_0 ", "CLIENT_TRAFFIC_SECRET_0 "};
-    const char *hex = strrchr(line, ' ');
-    for (int is_client = 0; is_client < 2; is_client++) {
-        if (strncmp(line, names[is_client], strlen(names[is_client])))
-            continue;
-        if (!engine->records)
-            engine->records = calloc(1, sizeof *engine->records);
-        bool is_sent = is_client == engine->context->is_client;
-        if (engine->records)
-            note(is_sent ? &engine->records->sent : &engine->records->received, hex + 1);
-    }
 }
 
 void gs_tls_records_take_over(struct gs_tls_engine *engine)

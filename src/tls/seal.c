@@ -1,5 +1,7 @@
 #include "tls/seal.h"
 
+#include "tls/kdf.h"
+
 #include <errno.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
@@ -22,8 +24,8 @@ static struct cipher {
 static void fetch(void)
 {
     for (size_t i = 0; i < CIPHERS; i++) {
-        ciphers[i].cipher = EVP_CIPHER_fetch(NULL, ciphers[i].name, NULL);
-        ciphers[i].digest = EVP_MD_fetch(NULL, ciphers[i].hash, NULL);
+        ciphers[i].cipher = EVP_CIPHER_fetch(gs_tls_library(), ciphers[i].name, NULL);
+        ciphers[i].digest = EVP_MD_fetch(gs_tls_library(), ciphers[i].hash, NULL);
     }
 }
 
@@ -43,54 +45,11 @@ static const struct cipher *find(unsigned number)
 
 /* ---- Keys ---- */
 
-#define MAX_BLOCK 128 /* of a hash: SHA-384 */
-
-static bool hash_padded(const struct gs_tls_keys *keys, unsigned char padding, EVP_MD_CTX *hash,
-                        const unsigned char *bytes, size_t n)
-{
-    unsigned char block[MAX_BLOCK];
-    size_t size = (size_t)EVP_MD_get_block_size(keys->digest);
-    for (size_t i = 0; i < size; i++)
-        block[i] = padding ^ (i < keys->secret_n ? keys->secret[i] : 0);
-    bool is_done = EVP_DigestInit_ex2(hash, keys->digest, NULL) &&
-                   EVP_DigestUpdate(hash, block, size) && EVP_DigestUpdate(hash, bytes, n);
-    OPENSSL_cleanse(block, sizeof block);
-    return is_done;
-}
-
-/* HMAC (RFC 2104) with the secret. OpenSSL's function looks up the hash by its name, which takes
- * ten times as long. */
-static bool authenticate(const struct gs_tls_keys *keys, const unsigned char *bytes, size_t n,
-                         unsigned char ret_block[EVP_MAX_MD_SIZE])
-{
-    EVP_MD_CTX *hash = EVP_MD_CTX_new();
-    unsigned size;
-    bool is_done = hash && hash_padded(keys, 0x36, hash, bytes, n) &&
-                   EVP_DigestFinal_ex(hash, ret_block, &size) &&
-                   hash_padded(keys, 0x5c, hash, ret_block, size) &&
-                   EVP_DigestFinal_ex(hash, ret_block, &size);
-    EVP_MD_CTX_free(hash);
-    return is_done;
-}
-
-/* HKDF-Expand-Label for at most one block of the hash. */
 static bool expand(const struct gs_tls_keys *keys, const char *label, unsigned char *ret_bytes,
                    size_t n)
 {
-    unsigned char info[32], block[EVP_MAX_MD_SIZE];
-    size_t length = strlen(label), at = 0;
-    info[at++] = 0;
-    info[at++] = (unsigned char)n;
-    info[at++] = (unsigned char)(6 + length);
-    memcpy(info + at, "tls13 ", 6);
-    memcpy(info + at + 6, label, length);
-    at += 6 + length;
-    info[at++] = 0; /* no context */
-    info[at++] = 1; /* the first block */
-    bool is_done = authenticate(keys, info, at, block);
-    memcpy(ret_bytes, block, n);
-    OPENSSL_cleanse(block, sizeof block);
-    return is_done;
+    const struct gs_tls_bytes secret = {keys->secret, keys->secret_n};
+    return gs_tls_expand(keys->digest, secret, label, ret_bytes, n);
 }
 
 /* NULL for the cipher: it stays. */
