@@ -81,7 +81,8 @@ static void on_key(const SSL *ssl, const char *line)
     struct iovec parts[] = {{(char *)line, strlen(line)}, {(char *)"\n", 1}};
     if (engine->context->key_log >= 0)
         (void)!gs_sys_writev(engine->context->key_log, parts, 2);
-    gs_tls_records_note(engine, line);
+    if (engine->context->takes_over)
+        gs_tls_records_note(engine, line);
 }
 
 static int open_key_log(struct gs_tls_context *context, const char *path, char *ret_text)
@@ -182,6 +183,16 @@ static int set_up(struct gs_tls_context *context, const struct gs_tls_options *o
     return err;
 }
 
+/* The number of the next record is what OpenSSL's message callback lets us count, which no document
+ * promises: so only versions are trusted with which this was tried. */
+static bool may_take_over(void)
+{
+    unsigned long series = OpenSSL_version_num() >> 20;
+    const char *records = secure_getenv("GOSSAMER_TLS_RECORDS");
+    bool is_known = series == 0x300 || series == 0x306;
+    return is_known && !(records && !strcmp(records, "openssl"));
+}
+
 int gs_tls_context_new(const struct gs_tls_options *options, struct gs_tls_context **ret_context,
                        char ret_text[GS_TLS_TEXT])
 {
@@ -194,6 +205,7 @@ int gs_tls_context_new(const struct gs_tls_options *options, struct gs_tls_conte
     context->is_client = options->is_client;
     context->expiry = INT64_MAX;
     context->key_log = -1;
+    context->takes_over = may_take_over();
     atomic_init(&context->references, 1);
     context->ssl = SSL_CTX_new(options->is_client ? TLS_client_method() : TLS_server_method());
     int err = context->ssl ? set_up(context, options, ret_text) : -ENOMEM;

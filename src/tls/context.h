@@ -29,7 +29,8 @@ struct gs_tls_context {
     const struct gs_tls_operations *operations; /* first: operations.h */
     SSL_CTX *ssl;
     bool is_client;
-    bool verifies; /* a client: the server's certificate and name */
+    bool verifies;   /* a client: the server's certificate and name */
+    bool takes_over; /* records of TLS 1.3 (records.h) */
     int64_t expiry;
     struct gs_tls_identity *identities;
     unsigned identity_count;

@@ -28,7 +28,8 @@ struct sending {
     const char *bytes;
     size_t n;
     bool ends;
-    int result; /* 0; -EAGAIN: the socket is full; or an error */
+    bool awaits_peer; /* the rest of a message of its handshake */
+    int result;       /* 0; -EAGAIN: the socket is full, or it awaits the peer; or an error */
 };
 
 /* Called on the worker's stack, with the mutex: send what is left, and the next part. */
@@ -44,6 +45,7 @@ static void *send_part(void *argument)
     if (sending->ends)
         gs_tls_engine_close(tls->engine);
     sending->result = gs_tls_send_now(tls, &unsent);
+    sending->awaits_peer = !sending->result && written == -EAGAIN;
     if (written < 0) {
         sending->result = (int)written;
     } else if (n) {
@@ -60,6 +62,18 @@ static void end_turn_if_due(struct gs_tls *tls, uint64_t deadline_ns)
         gs_thread_end_turn();
 }
 
+/* A server may keep back the end of a ticket that it has begun: until a receiver has got it, OpenSSL
+ * sends nothing. */
+#define PEER_PAUSE_NS GS_MILLISECOND
+
+static int wait_for_peer(uint64_t deadline_ns)
+{
+    uint64_t again_ns = gs_clock_now() + PEER_PAUSE_NS;
+    if (again_ns >= deadline_ns)
+        return -ETIMEDOUT;
+    return gs_thread_sleep(again_ns);
+}
+
 /* Returns 0 or -errno, which then holds for all further calls. */
 static int send_all(struct sending *sending, uint64_t deadline_ns)
 {
@@ -69,8 +83,10 @@ static int send_all(struct sending *sending, uint64_t deadline_ns)
         gs_tls_call(tls, send_part, sending);
         is_done = !sending->result && !sending->n;
         end_turn_if_due(tls, deadline_ns);
-        tls->send_error =
-            sending->result == -EAGAIN ? gs_wait_writable(tls->fd, deadline_ns) : sending->result;
+        tls->send_error = sending->result;
+        if (sending->result == -EAGAIN)
+            tls->send_error = sending->awaits_peer ? wait_for_peer(deadline_ns)
+                                                   : gs_wait_writable(tls->fd, deadline_ns);
     }
     return tls->send_error;
 }

@@ -114,6 +114,19 @@ TEST(idle_engine_has_no_buffers_and_no_object_of_openssl)
     pair_done(&pair);
 }
 
+TEST(records_are_left_to_openssl_if_the_environment_says_so)
+{
+    struct pair pair;
+    setenv("GOSSAMER_TLS_RECORDS", "openssl", 1);
+    pair_init(&pair, NULL, NULL);
+    unsetenv("GOSSAMER_TLS_RECORDS");
+    CHECK_EQ(pair_exchange(&pair), 0);
+    CHECK(pair_talk(pair.client, pair.server, 1000, 50));
+    CHECK(pair_talk(pair.server, pair.client, 1000, 50));
+    CHECK(pair.server->ssl && pair.client->ssl);
+    pair_done(&pair);
+}
+
 TEST(output_that_is_sent_in_parts_stays_in_order)
 {
     struct pair pair;
