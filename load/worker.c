@@ -7,7 +7,7 @@
 /* Clients start at this rate, as a burst of connections would overflow accept queues. A server
  * makes a few handshakes of TLS per millisecond: those of a burst would wait for seconds. */
 static const uint64_t start_interval_ns = GS_MILLISECOND;
-enum { CLIENTS_PER_INTERVAL = 128, TLS_CLIENTS_PER_INTERVAL = 2, CLIENT_STACK = 16 * 1024 };
+enum { CLIENTS_PER_INTERVAL = 128, TLS_CLIENTS_PER_INTERVAL = 4, CLIENT_STACK = 16 * 1024 };
 
 static uint64_t thread_cpu_ns(void)
 {
