@@ -62,8 +62,8 @@ static void end_turn_if_due(struct gs_tls *tls, uint64_t deadline_ns)
         gs_thread_end_turn();
 }
 
-/* A server may keep back the end of a ticket that it has begun: until a receiver has got it, OpenSSL
- * sends nothing. */
+/* A server may keep back the end of a ticket that it has started to send: until a receiver has got
+ * it, OpenSSL sends nothing. */
 #define PEER_PAUSE_NS GS_MILLISECOND
 
 static int wait_for_peer(uint64_t deadline_ns)
