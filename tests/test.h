@@ -6,16 +6,15 @@
  *         CHECK_EQ(fired, 0);
  *     }
  *
- * A failed check ends its test and makes the program fail. SKIP prints the reason and ends its
- * test; the status is 77 if all tests were skipped. Both jump to main: use them only on its stack.
- * With an argument, the program runs only the tests whose names contain it. The program fails if it
- * leaves a process behind, be it a child of a child. */
+ * A failed check ends its test and makes the program fail; SKIP prints the reason and ends the
+ * program, with status 77 unless a test before has failed. With an argument, the program runs only
+ * the tests whose names contain it. The program fails if it leaves a process behind, be it a child
+ * of a child. */
 #ifndef GS_TESTS_TEST_H
 #define GS_TESTS_TEST_H
 
 #include <setjmp.h>
 #include <signal.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,9 +30,7 @@ struct test {
 
 static struct test *test_first, **test_last = &test_first;
 static jmp_buf test_escape;
-static int tests_passed, tests_failed;
-
-enum { TEST_FAILED = 1, TEST_SKIPPED };
+static int tests_failed;
 
 #define TEST(name_)                                                                                \
     static void name_(void);                                                                       \
@@ -50,7 +47,7 @@ enum { TEST_FAILED = 1, TEST_SKIPPED };
         fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                            \
         fprintf(stderr, __VA_ARGS__);                                                              \
         fputc('\n', stderr);                                                                       \
-        longjmp(test_escape, TEST_FAILED);                                                         \
+        longjmp(test_escape, 1);                                                                   \
     } while (0)
 
 #define CHECK(condition)                                                                           \
@@ -78,7 +75,7 @@ enum { TEST_FAILED = 1, TEST_SKIPPED };
         printf("skipped: ");                                                                       \
         printf(__VA_ARGS__);                                                                       \
         putchar('\n');                                                                             \
-        longjmp(test_escape, TEST_SKIPPED);                                                        \
+        exit(tests_failed ? 1 : 77);                                                               \
     } while (0)
 
 static pid_t test_process;
@@ -129,33 +126,25 @@ static void test_watch_children(void)
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
-static void test_run(const struct test *test)
-{
-    int outcome = setjmp(test_escape);
-    if (!outcome) {
-        test->run();
-        tests_passed++;
-    } else if (outcome == TEST_FAILED) {
-        printf("FAILED %s\n", test->name);
-        tests_failed++;
-    }
-}
-
 int main(int argc, char **argv)
 {
-    bool is_found = false;
+    static int passed;
+    static struct test *test;
     test_watch_children();
     atexit(test_check_children);
-    for (const struct test *test = test_first; test; test = test->next) {
+    for (test = test_first; test; test = test->next) {
         if (argc > 1 && !strstr(test->name, argv[1]))
             continue;
-        is_found = true;
-        test_run(test);
+        if (setjmp(test_escape) == 0) {
+            test->run();
+            passed++;
+        } else {
+            printf("FAILED %s\n", test->name);
+            tests_failed++;
+        }
     }
-    printf("%d passed, %d failed\n", tests_passed, tests_failed);
-    if (tests_failed || !is_found)
-        return 1;
-    return tests_passed ? 0 : 77;
+    printf("%d passed, %d failed\n", passed, tests_failed);
+    return tests_failed || !passed;
 }
 
 #endif
