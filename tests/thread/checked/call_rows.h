@@ -217,6 +217,7 @@ static void open_all(void)
     snprintf(fifo, sizeof fifo, "/tmp/shared_calls.%d", getpid());
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, empty), 0);
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, full), 0);
+    unlink(fifo); /* of a process of this number that was killed */
     MUST_EQ(mkfifo(fifo, 0600), 0);
     FILE *stored = tmpfile();
     MUST(stored && fwrite("x", 1, 1, stored) == 1 && !fflush(stored));
