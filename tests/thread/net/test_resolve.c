@@ -231,6 +231,7 @@ static void *be_stuck_in_all_kinds(void *unused)
 TEST(stuck_calls_of_one_kind_keep_none_of_another_waiting)
 {
     snprintf(fifo, sizeof fifo, "/tmp/test_resolve.%d", getpid());
+    unlink(fifo); /* of a process of this number that was killed */
     CHECK_EQ(mkfifo(fifo, 0600), 0);
     CHECK_EQ(sem_init(&call_may_end, 0, 0), 0);
     for (unsigned workers = 1; workers < 4; workers += 2)
