@@ -14,7 +14,7 @@
  * for the same request.
  *
  * Threads: a connection and its service are used by one kernel thread at a time. The functions need
- * at most 1.5 KiB of stack.
+ * at most 1.5 KiB of stack, and 8 KiB where HTTP/2 is spoken, which only `gossamer serve` does.
  */
 #ifndef GOSSAMER_HTTP_H
 #define GOSSAMER_HTTP_H
@@ -29,6 +29,7 @@
 
 GS_BEGIN_DECLS
 
+struct gs_http2;
 struct gs_http_conn;
 struct gs_http_load;
 struct gs_http_output;
@@ -157,6 +158,12 @@ struct gs_http_counts {
     uint64_t broken_off;    /* responses: their file has changed, or could not be sent */
     uint64_t latency_ns;    /* sum over all responses that were sent */
     uint64_t latencies[GS_HTTP_LATENCIES];
+
+    uint64_t http2_connections; /* of the connections */
+    uint64_t http2_requests;    /* of the requests */
+    uint64_t http2_resets;      /* streams that the peer has reset before their end */
+    uint64_t http2_refused;     /* streams, because there were too many, or of too much memory */
+    uint64_t http2_abuses;      /* connections ended because the peer made work without end */
 };
 
 struct gs_http_service;
@@ -208,7 +215,10 @@ struct gs_http_conn {
     /* Received bytes that are incomplete or not handled yet; NULL: none. The head of a request that
      * waits for its body or its file is the first head_length bytes; the first `scanned` bytes are
      * known not to contain the end of a head. */
-    char *input;
+    union {
+        char *input;
+        struct gs_http2 *http2; /* of a connection that speaks HTTP/2 */
+    };
     uint32_t input_length, input_size;
     uint32_t scanned;
     uint32_t head_length;

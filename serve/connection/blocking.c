@@ -1,6 +1,8 @@
 /* The loop comes first, then its steps in the order in which it asks for them. */
 #include "serve/connection/blocking.h"
 
+#include "http/http2.h"
+
 #include <gossamer/sys.h>
 
 /* Steps without a wait after which a connection lets others run. */
@@ -97,20 +99,34 @@ static OWN_FRAME void drain(struct serve_blocking *blocking)
     serve_connection_drain(&blocking->base, blocking->calls->now());
 }
 
+/* With TLS, sending needs more stack than a waiting thread should have, and so does HTTP/2. */
+static OWN_FRAME void call(struct serve_blocking *blocking, void *(*fn)(void *data), void *data)
+{
+    bool is_large = blocking->base.tls || gs_http2_speaks(&blocking->base.http);
+    if (is_large && blocking->calls->call)
+        blocking->calls->call(fn, data);
+    else
+        fn(data);
+}
+
+struct loaded {
+    struct serve_blocking *blocking;
+    struct gs_http_load *load;
+};
+
+static void *note_loaded(void *data)
+{
+    const struct loaded *loaded = data;
+    struct serve_blocking *blocking = loaded->blocking;
+    serve_connection_loaded(&blocking->base, loaded->load, blocking->calls->now());
+    return NULL;
+}
+
 static OWN_FRAME void load(struct serve_blocking *blocking)
 {
     struct gs_http_load *load = gs_http_conn_take_load(&blocking->base.http);
     blocking->calls->load(load);
-    serve_connection_loaded(&blocking->base, load, blocking->calls->now());
-}
-
-/* With TLS, sending needs more stack than a waiting thread should have. */
-static OWN_FRAME void call(struct serve_blocking *blocking, void *(*fn)(void *data), void *data)
-{
-    if (blocking->base.tls && blocking->calls->call)
-        blocking->calls->call(fn, data);
-    else
-        fn(data);
+    call(blocking, note_loaded, &(struct loaded){blocking, load});
 }
 
 static void *shut_down(void *data)

@@ -311,8 +311,8 @@ void serve_connection_loaded(struct serve_connection *connection, struct gs_http
     serve_shard_leave(connection->shard);
 }
 
-/* Here, in serve_connection_drain and for gs_http_conn_abort the shard is not locked: they change
- * only the connection, and of its service they read only the options, which never change. */
+/* Here and for gs_http_conn_abort the shard is not locked: they change only the connection, and of
+ * its service they read only the options, which never change. */
 void serve_connection_shut_down(struct serve_connection *connection, uint64_t now_ns)
 {
     if (connection->tls)
@@ -324,7 +324,9 @@ void serve_connection_shut_down(struct serve_connection *connection, uint64_t no
 
 void serve_connection_drain(struct serve_connection *connection, uint64_t now_ns)
 {
+    serve_shard_enter(connection->shard, now_ns);
     gs_http_conn_drain(&connection->http, now_ns);
+    serve_shard_leave(connection->shard);
 }
 
 void serve_connection_expire(struct serve_connection *connection, uint64_t now_ns)

@@ -1,5 +1,7 @@
 #include "serve/connection/shard.h"
 
+#include "http2/http2.h"
+
 #include "serve/connection/connection.h"
 #include "serve/connection/expiry.h"
 #include "serve/operations/server.h"
@@ -40,7 +42,10 @@ static int init(struct serve_shard *shard, struct serve_server *server,
         options.refused = serve_refusals_report;
         options.refused_data = &server->log_state->refusals;
     }
-    return gs_http_service_new(&options, server->root.fd, counts, &shard->service);
+    int err = gs_http_service_new(&options, server->root.fd, counts, &shard->service);
+    if (!err)
+        gs_http_service_set_http2(shard->service, gs_http2_operations());
+    return err;
 }
 
 int serve_shard_init(struct serve_shard *shard, struct serve_server *server, unsigned index,

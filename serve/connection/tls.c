@@ -1,5 +1,6 @@
 #include "serve/connection/tls.h"
 
+#include "http/http2.h"
 #include "serve/operations/certificates.h"
 
 #include <errno.h>
@@ -41,9 +42,9 @@ unsigned serve_tls_wants(const struct serve_connection *connection)
     unsigned wants = gs_http_conn_wants(&connection->http);
     if (wants & GS_HTTP_CLOSE || connection->is_shut_down)
         return wants;
-    if (tls->is_lent || unsent(tls))
+    if (tls->is_lent || (unsent(tls) && !(wants & GS_HTTP_WRITE)))
         return (wants & ~(unsigned)(GS_HTTP_READ | GS_HTTP_SHUTDOWN)) | GS_HTTP_WRITE;
-    return wants & GS_HTTP_WRITE ? wants & ~(unsigned)GS_HTTP_READ : wants;
+    return wants;
 }
 
 bool serve_tls_makes_handshake(const struct serve_connection *connection)
@@ -71,13 +72,17 @@ static int start(struct serve_connection *connection)
     return 0;
 }
 
-static void note_established(struct serve_tls *tls)
+static void note_established(struct serve_connection *connection)
 {
+    struct serve_tls *tls = connection->tls;
     struct gs_tls_info info;
     gs_tls_engine_info(tls->engine, &info);
     tls->is_established = info.is_established;
-    if (info.is_established)
-        serve_certificates_count(tls->certificates, &info);
+    if (!info.is_established)
+        return;
+    serve_certificates_count(tls->certificates, &info);
+    if (info.protocol && !strcmp(info.protocol, "h2"))
+        gs_http2_expect(&connection->http);
 }
 
 static void fail(struct serve_connection *connection)
@@ -90,6 +95,13 @@ static void fail(struct serve_connection *connection)
     gs_http_conn_abort(&connection->http);
 }
 
+/* HTTP that wants to read while it writes, too, bounds what it writes. */
+static bool may_decrypt(const struct serve_connection *connection)
+{
+    unsigned wants = gs_http_conn_wants(&connection->http);
+    return wants & GS_HTTP_READ && (wants & GS_HTTP_WRITE || unsent(connection->tls) < RECORD_SIZE);
+}
+
 /* Decrypt the input until HTTP has something to send, or the engine more than a record. */
 static void decrypt(struct serve_connection *connection, struct gs_tls_input *input,
                     uint64_t now_ns)
@@ -97,11 +109,10 @@ static void decrypt(struct serve_connection *connection, struct gs_tls_input *in
     char plain[RECORD_SIZE];
     struct serve_tls *tls = connection->tls;
     ssize_t n = 1;
-    while (n > 0 && gs_http_conn_wants(&connection->http) == GS_HTTP_READ &&
-           unsent(tls) < RECORD_SIZE) {
+    while (n > 0 && may_decrypt(connection)) {
         n = gs_tls_engine_read(tls->engine, input, plain, sizeof plain);
         if (!tls->is_established)
-            note_established(tls);
+            note_established(connection);
         if (n >= 0)
             serve_connection_pass(connection, plain, n, now_ns);
     }
@@ -187,7 +198,7 @@ void serve_tls_resume(struct serve_connection *connection, uint64_t now_ns)
     struct serve_tls *tls = connection->tls;
     struct gs_tls_input input = {tls->kept, tls->kept_n};
     if ((tls->kept_n || tls->has_more || tls->has_ended) &&
-        serve_tls_wants(connection) == GS_HTTP_READ)
+        serve_tls_wants(connection) & GS_HTTP_READ)
         take(connection, &input, now_ns);
 }
 

@@ -1,5 +1,6 @@
 #include "serve/operations/certificates.h"
 
+#include "http2/http2.h"
 #include "serve/log/error_log.h"
 
 #include <errno.h>
@@ -74,12 +75,13 @@ static void note_expiry(struct serve_certificates *certificates, int64_t expiry)
 /* Returns 0, or -errno and the reason. */
 static int load(struct serve_certificates *certificates, char ret_text[GS_TLS_TEXT])
 {
-    static const char *const protocols[] = {"http/1.1"};
+    static const char *const protocols[] = {"h2", "http/1.1"};
+    bool has_http2 = gs_http2_operations() != NULL;
     const struct gs_tls_options options = {
         .certificates = certificates->items,
         .certificate_count = certificates->count,
-        .protocols = protocols,
-        .protocol_count = 1,
+        .protocols = has_http2 ? protocols : protocols + 1,
+        .protocol_count = has_http2 ? 2 : 1,
     };
     struct gs_tls_context *context, *old;
     int err = gs_tls_context_new(&options, &context, ret_text);

@@ -82,6 +82,20 @@ static void put_latencies(struct page *page, const struct gs_http_counts *counts
     put_sample(page, "request_seconds_count", "", total);
 }
 
+static void put_http2(struct page *page, const struct gs_http_counts *counts)
+{
+    put_head(page, "http2_connections_total", "counter", "Connections that spoke HTTP/2.");
+    put_sample(page, "http2_connections_total", "", counts->http2_connections);
+    put_head(page, "http2_requests_total", "counter", "Answered requests of HTTP/2.");
+    put_sample(page, "http2_requests_total", "", counts->http2_requests);
+    put_head(page, "http2_resets_total", "counter", "Streams that clients reset.");
+    put_sample(page, "http2_resets_total", "", counts->http2_resets);
+    put_head(page, "http2_refused_total", "counter", "Streams refused for lack of room.");
+    put_sample(page, "http2_refused_total", "", counts->http2_refused);
+    put_head(page, "http2_abuses_total", "counter", "Connections ended because of floods.");
+    put_sample(page, "http2_abuses_total", "", counts->http2_abuses);
+}
+
 static void put_counts(struct page *page)
 {
     struct gs_http_counts counts = sum_of_counts(page->server);
@@ -108,6 +122,7 @@ static void put_counts(struct page *page)
     put_sample(page, "access_log_lost_lines_total", "",
                atomic_load(&page->server->log_state->losses.lines));
     put_latencies(page, &counts);
+    put_http2(page, &counts);
 }
 
 /* ---- Counts of TLS ---- */

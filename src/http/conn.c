@@ -1,5 +1,6 @@
 #include "http/conn.h"
 
+#include "http/http2.h"
 #include "http/load.h"
 #include "http/response.h"
 
@@ -197,6 +198,8 @@ static enum gs_http_conn_phase current_phase(const struct gs_http_conn *conn)
         return GS_HTTP_PHASE_CLOSED;
     if (conn->state == GS_HTTP_CONN_LINGER)
         return GS_HTTP_PHASE_LINGERING;
+    if (gs_http2_speaks(conn))
+        return gs_http2_phase(conn);
     if (conn->state == GS_HTTP_CONN_BODY)
         return GS_HTTP_PHASE_RECEIVING;
     if (conn->output)
@@ -222,6 +225,8 @@ static uint64_t phase_timeout(const struct gs_http_conn *conn, enum gs_http_conn
     case GS_HTTP_PHASE_SENDING:
     case GS_HTTP_PHASE_RECEIVING:
         return options->min_rate ? options->rate_window_ns : GS_NEVER;
+    case GS_HTTP_PHASE_DRAINING:
+        return GS_HTTP2_DRAINING_NS;
     case GS_HTTP_PHASE_LINGERING:
         return LINGER_WINDOW_NS;
     default:
@@ -234,6 +239,8 @@ static unsigned compute_wants(const struct gs_http_conn *conn)
     unsigned wants = conn->output ? GS_HTTP_WRITE : 0;
     switch ((enum gs_http_conn_state)conn->state) {
     case GS_HTTP_CONN_HEAD:
+        if (gs_http2_speaks(conn))
+            return gs_http2_wants(conn);
         return conn->output ? wants : GS_HTTP_READ;
     case GS_HTTP_CONN_BODY:
         return wants | GS_HTTP_READ;
@@ -258,10 +265,11 @@ static struct gs_http_lingering *lingering(struct gs_http_conn *conn)
 static void settle(struct gs_http_conn *conn, uint64_t now_ns)
 {
     bool is_eof = conn->flags & GS_HTTP_CONN_EOF;
-    if (is_eof &&
-        (conn->state == GS_HTTP_CONN_BODY || (conn->state == GS_HTTP_CONN_HEAD && !conn->output)))
-        conn->state = GS_HTTP_CONN_CLOSING;
-    if (conn->flags & GS_HTTP_CONN_DRAINING && gs_http_conn_is_idle(conn))
+    if (gs_http2_speaks(conn))
+        gs_http2_settle(conn, now_ns);
+    else if ((is_eof && (conn->state == GS_HTTP_CONN_BODY ||
+                         (conn->state == GS_HTTP_CONN_HEAD && !conn->output))) ||
+             (conn->flags & GS_HTTP_CONN_DRAINING && gs_http_conn_is_idle(conn)))
         conn->state = GS_HTTP_CONN_CLOSING;
     if (conn->state == GS_HTTP_CONN_CLOSING && !conn->output) {
         bool must_linger =
@@ -310,18 +318,23 @@ void gs_http_conn_done(struct gs_http_conn *conn)
     if (conn->output)
         free_output(conn);
     gs_http_load_free(conn->load);
-    free(conn->input);
+    if (gs_http2_speaks(conn))
+        gs_http2_free(conn);
+    else
+        free(conn->input);
     gs_http_count(&conn->service->counts->closed, 1);
 }
 
 bool gs_http_conn_is_idle(const struct gs_http_conn *conn)
 {
-    return conn->state == GS_HTTP_CONN_HEAD && !conn->output && !conn->input_length;
+    return gs_http_conn_awaits_head(conn) && !conn->input_length &&
+           !(gs_http2_speaks(conn) && conn->http2->is_in_header);
 }
 
 bool gs_http_conn_awaits_head(const struct gs_http_conn *conn)
 {
-    return conn->state == GS_HTTP_CONN_HEAD && !conn->output;
+    return conn->state == GS_HTTP_CONN_HEAD && !conn->output &&
+           !(gs_http2_speaks(conn) && (conn->http2->answering || conn->http2->receiving));
 }
 
 bool gs_http_conn_is_kept_alive(const struct gs_http_conn *conn)
@@ -335,8 +348,21 @@ uint64_t gs_http_conn_phase_start(const struct gs_http_conn *conn)
     return deadline_ns == GS_NEVER || deadline_ns < timeout_ns ? 0 : deadline_ns - timeout_ns;
 }
 
+/* Not inlined: what it keeps is no part of the frame below HTTP/1's. */
+static __attribute__((noinline)) bool receive_http2(struct gs_http_conn *conn, const char *bytes,
+                                                    size_t n, uint64_t now_ns)
+{
+    if (!gs_http2_receive(conn, bytes, n, now_ns))
+        return false;
+    settle(conn, now_ns);
+    return true;
+}
+
 void gs_http_conn_receive(struct gs_http_conn *conn, const char *bytes, size_t n, uint64_t now_ns)
 {
+    if (conn->flags & (GS_HTTP_CONN_HTTP2 | GS_HTTP_CONN_NOT_HTTP1) &&
+        receive_http2(conn, bytes, n, now_ns))
+        return;
     feed(conn, bytes, n, now_ns);
     settle(conn, now_ns);
 }
@@ -385,6 +411,11 @@ void gs_http_conn_sent(struct gs_http_conn *conn, uint64_t n, uint64_t now_ns)
     }
     gs_http_service_count_sent(conn->service, output, now_ns);
     free_output(conn);
+    if (gs_http2_speaks(conn)) {
+        gs_http2_resume(conn, now_ns);
+        settle(conn, now_ns);
+        return;
+    }
     if (conn->phase == GS_HTTP_PHASE_SENDING)
         conn->phase = GS_HTTP_PHASE_RESTART;
     resume_input(conn, now_ns);
@@ -456,6 +487,11 @@ void gs_http_conn_expire(struct gs_http_conn *conn, uint64_t queued, uint64_t no
     } else if (conn->phase == GS_HTTP_PHASE_HEAD) {
         gs_http_count(&conn->service->counts->timeouts, 1);
     }
+    if (gs_http2_speaks(conn) && conn->state == GS_HTTP_CONN_HEAD && !conn->output) {
+        gs_http2_end(conn, now_ns);
+        settle(conn, now_ns);
+        return;
+    }
     if ((receiving || conn->phase == GS_HTTP_PHASE_HEAD) && !conn->output &&
         refuse_buffered(conn, 408, now_ns) == GS_HTTP_HANDLED) {
         settle(conn, now_ns);
@@ -482,6 +518,8 @@ void gs_http_conn_drain(struct gs_http_conn *conn, uint64_t now_ns)
     /* A peer that was promised keep-alive may be sending the next request. */
     conn->flags |=
         GS_HTTP_CONN_DRAINING | (gs_http_conn_is_idle(conn) ? 0 : GS_HTTP_CONN_MUST_LINGER);
+    if (gs_http2_speaks(conn) && !conn->output)
+        gs_http2_resume(conn, now_ns);
     settle(conn, now_ns);
 }
 
@@ -495,7 +533,9 @@ struct gs_http_load *gs_http_conn_take_load(struct gs_http_conn *conn)
 void gs_http_conn_loaded(struct gs_http_conn *conn, struct gs_http_load *load, uint64_t now_ns)
 {
     conn->load = NULL;
-    if (conn->state == GS_HTTP_CONN_LOAD) {
+    if (gs_http2_speaks(conn) && conn->state == GS_HTTP_CONN_HEAD) {
+        gs_http2_loaded(conn, load, now_ns);
+    } else if (conn->state == GS_HTTP_CONN_LOAD) {
         handle_buffered(conn, load, now_ns);
         resume_input(conn, now_ns);
     }

@@ -43,6 +43,7 @@ enum gs_http_conn_phase {
     GS_HTTP_PHASE_SENDING,
     GS_HTTP_PHASE_RECEIVING,
     GS_HTTP_PHASE_LOADING,
+    GS_HTTP_PHASE_DRAINING, /* HTTP/2: the peer was told to open no more streams */
     GS_HTTP_PHASE_LINGERING,
     GS_HTTP_PHASE_CLOSED,
     GS_HTTP_PHASE_RESTART, /* the next phase sets a new deadline even if it is the same phase */
@@ -66,6 +67,8 @@ enum {
     GS_HTTP_CONN_SHUT_DOWN = 8,   /* our sending side is shut down */
     GS_HTTP_CONN_CHUNKED = 16,    /* the body being discarded is chunked */
     GS_HTTP_CONN_REDIRECT = 32,   /* all requests are redirected to https */
+    GS_HTTP_CONN_HTTP2 = 64,      /* the preface of HTTP/2 was received */
+    GS_HTTP_CONN_NOT_HTTP1 = 128, /* it must be */
 };
 
 enum gs_http_handled {

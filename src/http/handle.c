@@ -2,6 +2,7 @@
  * access log. */
 #include "http/conn.h"
 
+#include "http/http2.h"
 #include "http/load.h"
 #include "http/response.h"
 
@@ -152,6 +153,8 @@ enum gs_http_handled gs_http_refuse(struct gs_http_conn *conn,
                                     uint64_t now_ns)
 {
     uint8_t flags = conn->flags;
+    if (status == 505 && gs_http2_detect(conn, &request->line))
+        return GS_HTTP_BLOCKED;
     conn->flags |= GS_HTTP_CONN_MUST_LINGER;
     enum gs_http_handled handled = respond(conn, request, NULL, status, now_ns);
     if (handled == GS_HTTP_BLOCKED)

@@ -105,6 +105,30 @@ void gs_http_output_advance(struct gs_http_output *output, uint64_t n)
     }
 }
 
+/* Sending one segment costs less than sending two. */
+#define COPY_MAX 2048
+
+uint64_t gs_http_output_copied(const struct gs_http_segment *segment, uint64_t n)
+{
+    return !segment->page || (segment->piece.bytes && n <= COPY_MAX) ? n : 0;
+}
+
+void gs_http_output_move(struct gs_http_output *to, struct gs_http_output *from, uint64_t n)
+{
+    const struct gs_http_segment *first = &from->segments[from->first];
+    if (gs_http_output_copied(first, n)) {
+        gs_http_output_put(to, (struct gs_http_text){first->piece.bytes, (size_t)n});
+    } else {
+        assert(to->count < to->max_segments);
+        to->segments[to->count] = *first;
+        to->segments[to->count].piece.n = n;
+        gs_http_page_ref(first->page);
+        to->count++;
+        to->end += n;
+    }
+    gs_http_output_advance(from, n);
+}
+
 static bool has_pages_only(const struct gs_http_output *output)
 {
     for (uint32_t i = output->first; i < output->count; i++)

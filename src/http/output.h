@@ -76,6 +76,14 @@ void gs_http_output_put_body(struct gs_http_output *output, struct gs_http_page 
 /* Add a complete page with a body in memory, with its head as it is stored. */
 void gs_http_output_put_page(struct gs_http_output *output, struct gs_http_page *page);
 
+/* Move the first n bytes of what is left in `from`, at most all of one segment, into `to`: a
+ * reference to a page, or a copy if they are few or the output's own. There must be room for
+ * gs_http_output_copied bytes, and a segment. */
+void gs_http_output_move(struct gs_http_output *to, struct gs_http_output *from, uint64_t n);
+
+/* How many bytes are copied. */
+uint64_t gs_http_output_copied(const struct gs_http_segment *segment, uint64_t n);
+
 /* Record that n bytes were sent, at most what is left. */
 void gs_http_output_advance(struct gs_http_output *output, uint64_t n);
 

@@ -54,8 +54,15 @@ void gs_http_service_free(struct gs_http_service *service)
         service->free_outputs = output->next_free;
         free(output);
     }
+    free(service->http2_block);
     free(service->path);
     free(service);
+}
+
+void gs_http_service_set_http2(struct gs_http_service *service,
+                               const struct gs_http2_operations *operations)
+{
+    service->http2 = operations;
 }
 
 /* A page that is asked for is validated twice a second. */

@@ -4,6 +4,7 @@
 
 #include "http/cache.h"
 #include "http/date.h"
+#include "http/http2.h"
 #include "http/output.h"
 
 #include <gossamer/http.h>
@@ -11,6 +12,8 @@
 struct gs_http_service {
     struct gs_http_options options;
     struct gs_http_counts *counts;
+    const struct gs_http2_operations *http2; /* NULL: not spoken */
+    void *http2_block; /* that its sessions share (http2/memory.h); NULL: none yet */
     int root_fd;
     struct gs_http_cache cache;
     struct gs_http_output *free_outputs;

@@ -102,6 +102,7 @@ PROCESSES = ("fork", "prefork")
 FULL_CONFIGURATIONS = ("user", "event", "event --poller io_uring")
 CORE_MODULES = (
     "strict",
+    "http2",
     "requests",
     "slow",
     "stop",

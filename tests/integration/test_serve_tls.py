@@ -41,7 +41,7 @@ def test_pages_are_served_to_clients_that_check_the_certificate(
 ) -> None:
     context = ssl.create_default_context(cafile=str(certificate_files()[0]))
     context.minimum_version = context.maximum_version = version
-    context.set_alpn_protocols(["h2", "http/1.1"])
+    context.set_alpn_protocols(["http/1.1"])
     with connect(shared.address, context=context) as wire:
         assert wire.socket.tls.selected_alpn_protocol() == "http/1.1"
         for target, body in [("/", SMALL), ("/large.bin", LARGE), ("/a.txt", b"hello\n")] * 2:

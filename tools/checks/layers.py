@@ -15,6 +15,7 @@ LIBRARY = {
     "http": {"base"},
     "http_server": {"base", "loop", "thread", "http", "tls"},  # of tls: types only
     "tls": {"base"},
+    "http2": {"base", "http"},
 }
 # Public headers belong to the module of the same name; these are named differently.
 PUBLIC = {
@@ -51,7 +52,7 @@ PUBLIC = {
 # What stands above the library includes every public header, and these.
 ABOVE = {
     "tls_stream": {"tls"},
-    "serve": {"http", "options"},
+    "serve": {"http", "http2", "options"},
     "load": {"http", "options"},
     "compat": {
         "src/base/chaos.h",

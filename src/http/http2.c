@@ -1,0 +1,130 @@
+#include "http/http2.h"
+
+#include "http/load.h"
+#include "http/service.h"
+
+#include <stdlib.h>
+
+/* What of the preface looks like the head of a request. */
+static const char preface_head[] = "PRI * HTTP/2.0\r\n\r\n";
+
+void gs_http2_expect(struct gs_http_conn *conn)
+{
+    conn->flags |= GS_HTTP_CONN_NOT_HTTP1;
+}
+
+/* Whether the bytes, which are received next, may belong to the preface, if it is expected. */
+static bool may_be_preface(const struct gs_http_conn *conn, const char *bytes, size_t n)
+{
+    size_t at = conn->input_length, max = sizeof preface_head - 1;
+    if (!(conn->flags & GS_HTTP_CONN_NOT_HTTP1) || at >= max)
+        return true;
+    return !memcmp(preface_head + at, bytes, n < max - at ? n : max - at);
+}
+
+bool gs_http2_receive(struct gs_http_conn *conn, const char *bytes, size_t n, uint64_t now_ns)
+{
+    if (conn->state != GS_HTTP_CONN_HEAD)
+        return false;
+    if (gs_http2_speaks(conn))
+        conn->service->http2->receive(conn, bytes, n, now_ns);
+    else if (may_be_preface(conn, bytes, n))
+        return false;
+    else
+        conn->state = GS_HTTP_CONN_CLOSED;
+    return true;
+}
+
+void gs_http2_resume(struct gs_http_conn *conn, uint64_t now_ns)
+{
+    if (conn->state == GS_HTTP_CONN_HEAD)
+        conn->service->http2->resume(conn, now_ns);
+}
+
+void gs_http2_loaded(struct gs_http_conn *conn, struct gs_http_load *load, uint64_t now_ns)
+{
+    conn->service->http2->loaded(conn, load, now_ns);
+}
+
+void gs_http2_end(struct gs_http_conn *conn, uint64_t now_ns)
+{
+    conn->service->http2->end(conn, now_ns);
+}
+
+void gs_http2_free(struct gs_http_conn *conn)
+{
+    if (conn->http2) /* there was memory for it */
+        conn->service->http2->free(conn);
+}
+
+bool gs_http2_detect(struct gs_http_conn *conn, const struct gs_http_text *line)
+{
+    if (!conn->service->http2 || conn->requests || !gs_http_text_is(*line, "PRI * HTTP/2.0"))
+        return false;
+    conn->flags |= GS_HTTP_CONN_HTTP2;
+    return true;
+}
+
+/* The input, which starts with the preface, becomes the session's. */
+static void start(struct gs_http_conn *conn, uint64_t now_ns)
+{
+    const struct gs_http2_operations *operations = conn->service->http2;
+    char *input = conn->input;
+    size_t n = conn->input_length;
+    if (conn->state != GS_HTTP_CONN_HEAD) { /* there was no memory for the input */
+        conn->flags &= (uint8_t)~GS_HTTP_CONN_HTTP2;
+        return;
+    }
+    conn->input_length = conn->input_size = 0;
+    conn->http2 = operations->start(conn, now_ns);
+    if (conn->http2) {
+        gs_http_count(&conn->service->counts->http2_connections, 1);
+        operations->receive(conn, input, n, now_ns);
+    } else {
+        conn->flags &= (uint8_t)~GS_HTTP_CONN_HTTP2;
+        conn->state = GS_HTTP_CONN_CLOSED;
+    }
+    free(input);
+}
+
+enum gs_http_conn_phase gs_http2_phase(const struct gs_http_conn *conn)
+{
+    const struct gs_http2 *http2 = conn->http2;
+    if (conn->output)
+        return GS_HTTP_PHASE_SENDING;
+    if (conn->load)
+        return GS_HTTP_PHASE_LOADING;
+    if (http2->answering)
+        return GS_HTTP_PHASE_SENDING; /* as soon as the peer's window allows */
+    if (http2->receiving)
+        return GS_HTTP_PHASE_RECEIVING;
+    if (http2->is_in_header)
+        return GS_HTTP_PHASE_HEAD;
+    if (http2->is_draining)
+        return GS_HTTP_PHASE_DRAINING;
+    return conn->requests ? GS_HTTP_PHASE_IDLE : GS_HTTP_PHASE_NEW;
+}
+
+/* The output is sent before a file is loaded, since that may take the thread that would send. */
+unsigned gs_http2_wants(const struct gs_http_conn *conn)
+{
+    if (conn->output)
+        return conn->flags & GS_HTTP_CONN_EOF ? GS_HTTP_WRITE : GS_HTTP_WRITE | GS_HTTP_READ;
+    if (conn->load)
+        return conn->load->is_taken ? 0 : GS_HTTP_LOAD;
+    return GS_HTTP_READ;
+}
+
+/* After its end the peer cannot open its windows. */
+void gs_http2_settle(struct gs_http_conn *conn, uint64_t now_ns)
+{
+    if (conn->input_length)
+        start(conn, now_ns);
+    bool is_eof = conn->flags & GS_HTTP_CONN_EOF;
+    if (conn->state != GS_HTTP_CONN_HEAD || conn->output)
+        return;
+    if (conn->http2->is_over || (is_eof && !conn->load)) {
+        conn->state = GS_HTTP_CONN_CLOSING;
+        conn->flags |= GS_HTTP_CONN_MUST_LINGER;
+    }
+}

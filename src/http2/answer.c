@@ -1,0 +1,252 @@
+/* Responses: decided and built by http/handle.c, as those of HTTP/1.1, with the connection as the
+ * context; then the head becomes fields for libnghttp2, and the rest is the body. */
+#include "http2/session.h"
+
+#include "http/conn.h"
+#include "http/load.h"
+
+#include <stdlib.h>
+
+#define FIELDS_MAX 32
+#define FRAME_HEADER 9
+#define COPY_MAX ((size_t)2048)
+
+/* ---- The response ---- */
+
+static bool is_large(const struct gs_http2_stream *stream)
+{
+    return stream->response && stream->response->size;
+}
+
+static void set_response(struct gs_http2_session *session, struct gs_http2_stream *stream,
+                         struct gs_http_output *response)
+{
+    session->large -= is_large(stream);
+    stream->response = response;
+    session->large += is_large(stream);
+}
+
+/* The log and the counters have the connection as their context. */
+void gs_http2_end_response(struct gs_http2_session *session, struct gs_http2_stream *stream)
+{
+    struct gs_http_conn *conn = session->conn;
+    struct gs_http_output *output = conn->output, *response = stream->response;
+    if (!response)
+        return;
+    set_response(session, stream, NULL);
+    if (response->position == response->end)
+        gs_http_service_count_sent(conn->service, response, session->now_ns);
+    conn->output = response;
+    gs_http_flush_log(conn, true);
+    conn->output = output;
+    gs_http_service_free_output(conn->service, response);
+}
+
+void gs_http2_compact(struct gs_http2_session *session, struct gs_http2_stream *stream)
+{
+    struct gs_http_output *response = stream->response;
+    struct gs_http_output *rest = is_large(stream) ? gs_http_output_compact(response) : NULL;
+    if (!rest)
+        return;
+    set_response(session, stream, rest);
+    gs_http_service_free_output(session->conn->service, response);
+}
+
+/* ---- The head of a response ---- */
+
+static nghttp2_nv field_of(const char *name, size_t name_n, const char *value, size_t value_n)
+{
+    return (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, name_n, value_n, NGHTTP2_NV_FLAG_NONE};
+}
+
+/* The fields of a head; *ret_n: its length. Returns their number. */
+static size_t split_head(const char *head, nghttp2_nv *ret_fields, size_t *ret_n)
+{
+    const char *at = head + sizeof "HTTP/1.1 200" - 1;
+    size_t count = 0;
+    ret_fields[count++] = field_of(":status", 7, at - 3, 3);
+    at = strchr(at, '\n') + 1;
+    while (*at != '\r') {
+        const char *colon = strchr(at, ':'), *end = strchr(colon, '\r');
+        struct gs_http_text name = {at, (size_t)(colon - at)};
+        const char *value = colon + 2;
+        if (count < FIELDS_MAX && !gs_http_text_is(name, "Connection"))
+            ret_fields[count++] = field_of(name.bytes, name.n, value, (size_t)(end - value));
+        at = end + 2;
+    }
+    *ret_n = (size_t)(at + 2 - head);
+    return count;
+}
+
+static ssize_t read_data(nghttp2_session *nghttp2, int32_t id, uint8_t *buffer, size_t n,
+                         uint32_t *flags, nghttp2_data_source *source, void *data)
+{
+    (void)nghttp2, (void)id, (void)buffer, (void)data;
+    const struct gs_http2_stream *stream = source->ptr;
+    const struct gs_http_output *response = stream->response;
+    const struct gs_http_segment *segment = &response->segments[response->first];
+    if (n > segment->piece.n)
+        n = (size_t)segment->piece.n;
+    if (n > COPY_MAX && !segment->page)
+        n = COPY_MAX;
+    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (response->end - response->position == n)
+        *flags |= NGHTTP2_DATA_FLAG_EOF;
+    return (ssize_t)n;
+}
+
+bool gs_http2_has_room(const struct gs_http_output *output)
+{
+    return gs_http_output_has_room(output, FRAME_HEADER + COPY_MAX, 3) &&
+           output->end - output->position < GS_HTTP2_OUTPUT_MAX;
+}
+
+int gs_http2_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const uint8_t *header,
+                       size_t n, nghttp2_data_source *source, void *data)
+{
+    (void)nghttp2, (void)frame;
+    struct gs_http2_session *session = data;
+    const struct gs_http2_stream *stream = source->ptr;
+    struct gs_http_output *output = session->conn->output;
+    gs_http_output_put(output, (struct gs_http_text){(const char *)header, FRAME_HEADER});
+    gs_http_output_move(output, stream->response, n);
+    gs_http2_note_work(session, n);
+    return gs_http2_has_room(output) ? 0 : NGHTTP2_ERR_PAUSE;
+}
+
+/* Give libnghttp2 the response, which becomes the stream's. */
+static void submit(struct gs_http2_session *session, struct gs_http2_stream *stream,
+                   struct gs_http_output *response)
+{
+    nghttp2_nv fields[FIELDS_MAX];
+    size_t head_n;
+    size_t count = split_head(response->segments[0].piece.bytes, fields, &head_n);
+    nghttp2_data_provider provider = {{.ptr = stream}, read_data};
+    gs_http2_set_state(session, stream, GS_HTTP2_ANSWERING);
+    set_response(session, stream, response);
+    gs_http_count(&session->conn->service->counts->http2_requests, 1);
+    gs_http2_note_work(session, 0);
+    bool has_body = response->end > head_n;
+    gs_http2_free_head(session, stream);
+    int err = nghttp2_submit_response(session->nghttp2, stream->id, fields, count,
+                                      has_body ? &provider : NULL);
+    gs_http_output_advance(response, head_n);
+    if (err)
+        nghttp2_submit_rst_stream(session->nghttp2, NGHTTP2_FLAG_NONE, stream->id,
+                                  NGHTTP2_INTERNAL_ERROR);
+    gs_http2_compact(session, stream);
+}
+
+static void submit_continue(struct gs_http2_session *session, const struct gs_http2_stream *stream)
+{
+    nghttp2_nv status = field_of(":status", 7, "100", 3);
+    (void)nghttp2_submit_headers(session->nghttp2, NGHTTP2_FLAG_NONE, stream->id, NULL, &status, 1,
+                                 NULL);
+}
+
+/* ---- Handling ---- */
+
+/* What the handler of HTTP/1 changes of its context, which is kept meanwhile. */
+struct context {
+    struct gs_http_output *output;
+    uint8_t flags;
+};
+
+static struct context enter(struct gs_http_conn *conn)
+{
+    struct context context = {conn->output, conn->flags};
+    conn->output = NULL;
+    return context;
+}
+
+/* Returns the response; NULL: there is none. */
+static struct gs_http_output *leave(struct gs_http_conn *conn, struct context context)
+{
+    struct gs_http_output *response = conn->output;
+    conn->output = context.output;
+    conn->flags = context.flags;
+    conn->state = GS_HTTP_CONN_HEAD;
+    return response;
+}
+
+static void reset(struct gs_http2_session *session, struct gs_http2_stream *stream, uint32_t code)
+{
+    gs_http2_set_state(session, stream, GS_HTTP2_ANSWERING);
+    (void)nghttp2_submit_rst_stream(session->nghttp2, NGHTTP2_FLAG_NONE, stream->id, code);
+}
+
+/* If there is no memory for the response, the stream ends. */
+static void finish(struct gs_http2_session *session, struct gs_http2_stream *stream,
+                   struct gs_http_output *response)
+{
+    if (response)
+        submit(session, stream, response);
+    else
+        reset(session, stream, NGHTTP2_INTERNAL_ERROR);
+}
+
+void gs_http2_start_body(struct gs_http2_session *session, struct gs_http2_stream *stream)
+{
+    struct gs_http_conn *conn = session->conn;
+    struct gs_http_request request;
+    unsigned status = gs_http2_parse(session, stream, &request);
+    struct context context = enter(conn);
+    request.chunked |= !request.has_length;
+    enum gs_http_handled handled = GS_HTTP_WAITING;
+    if (status)
+        handled = gs_http_refuse(conn, &request, status, session->now_ns);
+    else if (request.chunked || request.content_length)
+        handled = gs_http_handle(conn, &request, false, NULL, session->now_ns);
+    struct gs_http_output *response = leave(conn, context);
+    if (handled != GS_HTTP_WAITING) {
+        finish(session, stream, response);
+        return;
+    }
+    if (!response)
+        return;
+    submit_continue(session, stream);
+    gs_http_service_free_output(conn->service, response);
+}
+
+void gs_http2_refuse_body(struct gs_http2_session *session, struct gs_http2_stream *stream)
+{
+    struct gs_http_conn *conn = session->conn;
+    struct gs_http_request request;
+    (void)gs_http2_parse(session, stream, &request);
+    request.refusal = GS_HTTP_REFUSED_BODY;
+    struct context context = enter(conn);
+    (void)gs_http_refuse(conn, &request, 413, session->now_ns);
+    finish(session, stream, leave(conn, context));
+}
+
+/* While another stream's file is loaded, only what is cached can be answered: for the handler the
+ * output is then in use. */
+bool gs_http2_answer(struct gs_http2_session *session, struct gs_http2_stream *stream,
+                     struct gs_http_load *load)
+{
+    struct gs_http_conn *conn = session->conn;
+    struct gs_http_request request;
+    unsigned status = gs_http2_parse(session, stream, &request);
+    struct context context = enter(conn);
+    if (conn->load) {
+        conn->output = gs_http_service_new_output(conn->service);
+        if (conn->output)
+            conn->output->started_ns = session->now_ns;
+    }
+    bool was_busy = conn->output;
+    enum gs_http_handled handled =
+        status ? gs_http_refuse(conn, &request, status, session->now_ns)
+               : gs_http_handle(conn, &request, true, load, session->now_ns);
+    struct gs_http_output *response = leave(conn, context);
+    if (handled == GS_HTTP_WAITING) {
+        gs_http2_set_state(session, stream, GS_HTTP2_LOADING);
+        session->loading = stream;
+        return true;
+    }
+    if (handled == GS_HTTP_BLOCKED && was_busy) {
+        gs_http_service_free_output(conn->service, response);
+        return false;
+    }
+    finish(session, stream, response);
+    return true;
+}

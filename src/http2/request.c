@@ -1,0 +1,181 @@
+/* From a header block to the head of a request as HTTP/1.1 has it: the same code reads both, with
+ * the same limits. libnghttp2 has checked the names and values, which contain no control character
+ * but tabs. */
+#include "http2/session.h"
+
+#include <stdlib.h>
+
+static struct gs_http_text text_of(nghttp2_rcbuf *buffer)
+{
+    nghttp2_vec vec = buffer ? nghttp2_rcbuf_get_buf(buffer) : (nghttp2_vec){NULL, 0};
+    return (struct gs_http_text){(const char *)vec.base, vec.len};
+}
+
+/* ---- The head ---- */
+
+/* More than the parser accepts, so that it decides. */
+static size_t head_max(const struct gs_http2_session *session)
+{
+    const struct gs_http_options *options = &session->conn->service->options;
+    return options->max_request_line + options->max_header + 64;
+}
+
+static void append(struct gs_http2_session *session, struct gs_http2_stream *stream,
+                   struct gs_http_text text)
+{
+    if (stream->status || stream->is_broken || !text.n)
+        return;
+    size_t need = stream->head_n + text.n;
+    if (need > head_max(session)) {
+        stream->status = stream->version ? 431 : 414;
+        return;
+    }
+    if (need > stream->head_size) {
+        size_t size = stream->head_size ? stream->head_size : 128;
+        while (size < need)
+            size *= 2;
+        if (size > head_max(session))
+            size = head_max(session);
+        char *head = gs_http2_realloc(session, stream->head, size);
+        if (!head) {
+            stream->is_broken = true;
+            return;
+        }
+        stream->head = head;
+        stream->head_size = (uint32_t)size;
+    }
+    memcpy(stream->head + stream->head_n, text.bytes, text.n);
+    stream->head_n = (uint32_t)need;
+}
+
+#define VERSION "HTTP/1.1"
+#define LOGGED_VERSION "HTTP/2.0"
+
+/* The request line, from the fields that precede all others. That of CONNECT has no path. */
+static void append_line(struct gs_http2_session *session, struct gs_http2_stream *stream)
+{
+    struct gs_http_text authority = text_of(session->authority);
+    if (stream->version || stream->status)
+        return;
+    append(session, stream, text_of(session->method));
+    append(session, stream, GS_HTTP_TEXT(" "));
+    append(session, stream, session->path ? text_of(session->path) : authority);
+    append(session, stream, GS_HTTP_TEXT(" "));
+    stream->version = stream->head_n;
+    append(session, stream, GS_HTTP_TEXT(VERSION "\r\n"));
+    if (!authority.bytes)
+        return;
+    append(session, stream, GS_HTTP_TEXT("Host: "));
+    append(session, stream, authority);
+    append(session, stream, GS_HTTP_TEXT("\r\n"));
+}
+
+static void append_field(struct gs_http2_session *session, struct gs_http2_stream *stream,
+                         struct gs_http_text name, struct gs_http_text value)
+{
+    struct gs_http_text authority = text_of(session->authority);
+    if (authority.bytes && gs_http_text_is(name, "host") && value.n == authority.n &&
+        !memcmp(value.bytes, authority.bytes, value.n))
+        return;
+    if (value.n > session->conn->service->options.max_header)
+        stream->status = 431;
+    append(session, stream, name);
+    append(session, stream, GS_HTTP_TEXT(": "));
+    append(session, stream, value);
+    append(session, stream, GS_HTTP_TEXT("\r\n"));
+}
+
+static void keep(nghttp2_rcbuf **kept, nghttp2_rcbuf *value)
+{
+    nghttp2_rcbuf_incref(value);
+    *kept = value;
+}
+
+int gs_http2_on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, nghttp2_rcbuf *name,
+                       nghttp2_rcbuf *value, uint8_t flags, void *data)
+{
+    (void)flags;
+    struct gs_http2_session *session = data;
+    struct gs_http2_stream *stream =
+        nghttp2_session_get_stream_user_data(nghttp2, frame->hd.stream_id);
+    struct gs_http_text text = text_of(name);
+    if (!stream || stream->state != GS_HTTP2_HEAD)
+        return 0; /* a trailer's */
+    if (gs_http_text_is(text, ":method"))
+        keep(&session->method, value);
+    else if (gs_http_text_is(text, ":path"))
+        keep(&session->path, value);
+    else if (gs_http_text_is(text, ":authority"))
+        keep(&session->authority, value);
+    else if (text.n && *text.bytes != ':') {
+        append_line(session, stream);
+        append_field(session, stream, text, text_of(value));
+    }
+    return 0;
+}
+
+static void drop(nghttp2_rcbuf **kept)
+{
+    if (*kept)
+        nghttp2_rcbuf_decref(*kept);
+    *kept = NULL;
+}
+
+void gs_http2_drop_header(struct gs_http2_session *session)
+{
+    session->base.is_in_header = false;
+    drop(&session->method);
+    drop(&session->path);
+    drop(&session->authority);
+}
+
+void gs_http2_free_head(struct gs_http2_session *session, struct gs_http2_stream *stream)
+{
+    gs_http2_release(session, stream->head);
+    stream->head = NULL;
+    stream->head_n = stream->head_size = stream->version = 0;
+}
+
+void gs_http2_end_header(struct gs_http2_session *session, struct gs_http2_stream *stream)
+{
+    append_line(session, stream);
+    append(session, stream, GS_HTTP_TEXT("\r\n"));
+    gs_http2_drop_header(session);
+}
+
+/* ---- Parsing ---- */
+
+/* The parser sees the version that the head is written in, and the log the one that was spoken. */
+static void set_version(struct gs_http2_stream *stream, const char *version)
+{
+    if (stream->version && stream->head_n >= stream->version + sizeof VERSION - 1)
+        memcpy(stream->head + stream->version, version, sizeof VERSION - 1);
+}
+
+static unsigned parse(struct gs_http2_session *session, struct gs_http2_stream *stream,
+                      struct gs_http_request *ret_request)
+{
+    size_t scanned = 0;
+    struct gs_http_text head = {stream->head, stream->head_n};
+    *ret_request = (struct gs_http_request){
+        .method = gs_http_request_method(head),
+        .refusal = GS_HTTP_REFUSED_BYTES,
+        .line = gs_http_request_line(head),
+        .minor = true,
+        .keep_alive = true,
+    };
+    if (stream->status)
+        return stream->status;
+    if (gs_http_find_head_end(head.bytes, head.n, &scanned) != (ssize_t)head.n)
+        return 400;
+    return gs_http_request_parse(head, &session->conn->service->options, ret_request);
+}
+
+unsigned gs_http2_parse(struct gs_http2_session *session, struct gs_http2_stream *stream,
+                        struct gs_http_request *ret_request)
+{
+    set_version(stream, VERSION);
+    unsigned status = parse(session, stream, ret_request);
+    set_version(stream, LOGGED_VERSION);
+    return status;
+}

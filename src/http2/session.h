@@ -1,0 +1,175 @@
+/* Internals of a session. */
+#ifndef GS_HTTP2_SESSION_H
+#define GS_HTTP2_SESSION_H
+
+#include "http/http2.h"
+#include "http/output.h"
+#include "http/request.h"
+#include "http/service.h"
+
+#include <nghttp2/nghttp2.h>
+
+/* A session that has more memory refuses streams, and handles no more requests until it has sent
+ * responses. */
+#define GS_HTTP2_MEMORY_MAX ((size_t)64 << 10)
+
+/* One that has even more, because of frames that are to be sent, ends. */
+#define GS_HTTP2_ABUSE_MAX ((size_t)96 << 10)
+#define GS_HTTP2_STREAMS_MAX 100
+
+/* Responses at a time that have memory of their own, rather than pages only. */
+#define GS_HTTP2_LARGE_MAX 4u
+
+/* The bytes of frames that are built ahead. */
+#define GS_HTTP2_OUTPUT_MAX ((uint64_t)64 << 10)
+
+/* The life of a stream:
+ *
+ *    HEAD ----> BODY ----> READY ----> ANSWERING ----> closed
+ *      `----------------->   |  ^
+ *                            v  | its file is loaded, or that of another stream was
+ *                          LOADING */
+enum gs_http2_stream_state {
+    GS_HTTP2_HEAD,      /* its header block is incomplete */
+    GS_HTTP2_BODY,      /* its body is being discarded */
+    GS_HTTP2_READY,     /* its request is complete; it waits for its turn, or for another's load */
+    GS_HTTP2_LOADING,   /* conn->load is its own */
+    GS_HTTP2_ANSWERING, /* its response was given to libnghttp2 */
+};
+
+struct gs_http2_stream {
+    struct gs_http2_stream *next, **link; /* in the order of their arrival */
+    int32_t id;
+    uint8_t state;
+    bool has_body;         /* it announced one */
+    bool body_is_complete; /* the peer has ended it */
+    bool is_broken;        /* memory for its head was exhausted */
+    uint16_t status;       /* to refuse it with, since its head is too large; 0: it is not */
+    uint32_t head_n, head_size;
+    uint32_t version;                /* where in the head */
+    char *head;                      /* as in HTTP/1.1 */
+    uint64_t body_n;                 /* received */
+    struct gs_http_output *response; /* what is left of it; NULL: none */
+};
+
+struct gs_http2_session {
+    struct gs_http2 base;
+    struct gs_http_conn *conn; /* of the call in progress, as now_ns */
+    uint64_t now_ns;
+    nghttp2_session *nghttp2;
+    nghttp2_mem memory;
+    size_t allocated;
+    bool has_block; /* that the sessions of a service share (memory.c) */
+    bool is_starting;
+    bool is_ending;               /* because of an error: what is received is discarded */
+    uint8_t header_n, header[13]; /* of the frame that is received next */
+    uint32_t payload_left;        /* of the one before */
+    bool is_last;                 /* no more streams are handled */
+    struct gs_http2_stream *first, **last;
+    struct gs_http2_stream *loading;          /* whose conn->load is; NULL: none */
+    nghttp2_rcbuf *method, *path, *authority; /* of the header block that is incomplete */
+    char *unsent; /* a frame that had no room in the output; NULL: none */
+    size_t unsent_n, unsent_size;
+    int32_t newest, newest_reset; /* streams: that the peer has opened, and that we have reset */
+    uint64_t opened;              /* of the 64 before the newest, which were opened */
+    unsigned large;               /* responses that have memory of their own */
+    unsigned resets, work;        /* budgets of limits.c, */
+    uint64_t refilled_ns;         /* and when they were refilled */
+};
+
+/* Count the stream in the state of the session. */
+static inline void gs_http2_set_state(struct gs_http2_session *session,
+                                      struct gs_http2_stream *stream,
+                                      enum gs_http2_stream_state state)
+{
+    session->base.receiving -= stream->state == GS_HTTP2_BODY;
+    session->base.answering -= stream->state >= GS_HTTP2_READY;
+    stream->state = (uint8_t)state;
+    session->base.receiving += state == GS_HTTP2_BODY;
+    session->base.answering += state >= GS_HTTP2_READY;
+}
+
+static inline struct gs_http2_session *gs_http2_session_of(struct gs_http_conn *conn)
+{
+    return (struct gs_http2_session *)conn->http2;
+}
+
+/* ---- memory.c ---- */
+
+/* libnghttp2's allocator for the session. */
+void gs_http2_memory_init(struct gs_http2_session *session);
+
+/* Memory of a stream: counted, too. */
+void *gs_http2_realloc(struct gs_http2_session *session, void *memory, size_t n);
+void gs_http2_release(struct gs_http2_session *session, void *memory);
+
+/* ---- session.c ---- */
+
+/* End the connection because of this error, after what is to be sent before. */
+void gs_http2_terminate(struct gs_http2_session *session, uint32_t error);
+
+/* ---- frames.c ---- */
+
+void gs_http2_frames_init(struct gs_http2_session *session);
+
+/* Look at bytes that libnghttp2 gets next. Returns how many: to the end of a frame at most. */
+size_t gs_http2_look_at(struct gs_http2_session *session, const char *bytes, size_t n);
+
+/* The peer has opened a stream. */
+void gs_http2_note_opened(struct gs_http2_session *session, int32_t id);
+
+/* ---- request.c ---- */
+
+/* libnghttp2 calls them. */
+int gs_http2_on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, nghttp2_rcbuf *name,
+                       nghttp2_rcbuf *value, uint8_t flags, void *data);
+
+/* The header block is complete, or the session ends within it. */
+void gs_http2_end_header(struct gs_http2_session *session, struct gs_http2_stream *stream);
+void gs_http2_drop_header(struct gs_http2_session *session);
+
+void gs_http2_free_head(struct gs_http2_session *session, struct gs_http2_stream *stream);
+
+/* Parse the head. Returns 0 or the status to refuse the request with. */
+unsigned gs_http2_parse(struct gs_http2_session *session, struct gs_http2_stream *stream,
+                        struct gs_http_request *ret_request);
+
+/* ---- answer.c ---- */
+
+/* The head is complete, but the body is not: refuse the request, or have it continue. */
+void gs_http2_start_body(struct gs_http2_session *session, struct gs_http2_stream *stream);
+
+/* Respond to a request whose body is too long. */
+void gs_http2_refuse_body(struct gs_http2_session *session, struct gs_http2_stream *stream);
+
+/* Respond to a stream that is ready; with its load, if it had one. Returns false if it must wait.
+ */
+bool gs_http2_answer(struct gs_http2_session *session, struct gs_http2_stream *stream,
+                     struct gs_http_load *load);
+
+/* Log and count a response, of which nothing more is sent, and release it. */
+void gs_http2_end_response(struct gs_http2_session *session, struct gs_http2_stream *stream);
+
+/* Have a waiting response take little memory. */
+void gs_http2_compact(struct gs_http2_session *session, struct gs_http2_stream *stream);
+
+/* libnghttp2 calls it to move a part of the response to the output. */
+int gs_http2_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const uint8_t *header,
+                       size_t n, nghttp2_data_source *source, void *data);
+
+/* Whether the output has room for the header of a frame and a part of a response. */
+bool gs_http2_has_room(const struct gs_http_output *output);
+
+/* ---- limits.c: what a peer may have us do without asking for pages ---- */
+
+void gs_http2_limits_init(struct gs_http2_session *session);
+
+/* A request was answered, or n bytes of a response were put into the output. */
+void gs_http2_note_work(struct gs_http2_session *session, uint64_t n);
+
+/* A frame without use was received, or a stream was reset. Returns false if there were too many:
+ * the session ends. */
+bool gs_http2_may_disturb(struct gs_http2_session *session);
+bool gs_http2_may_reset(struct gs_http2_session *session);
+
+#endif

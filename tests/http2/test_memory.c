@@ -1,0 +1,96 @@
+/* Each allocation of a session fails once: what is answered is right, nothing leaks, and the next
+ * connection is served. The wrappers (--wrap) below replace the allocations of all but libnghttp2's
+ * callbacks and options. */
+#include "tests/http2/client.h"
+#include "tests/test.h"
+
+#include <stdint.h>
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t count, size_t n);
+void *__real_realloc(void *memory, size_t n);
+void __real_free(void *memory);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t count, size_t n);
+void *__wrap_realloc(void *memory, size_t n);
+void __wrap_free(void *memory);
+
+static unsigned long allocations, fails_at = UINT64_MAX;
+static long live; /* allocations that are not freed */
+
+/* Of libnghttp2's first queue: if that can't be allocated, 1.52 frees what was to be queued twice.
+ */
+#define QUEUE_N 32
+
+static bool fails(void)
+{
+    return ++allocations == fails_at;
+}
+
+void *__wrap_malloc(size_t n)
+{
+    void *memory = fails() ? NULL : __real_malloc(n);
+    live += memory != NULL;
+    return memory;
+}
+
+void *__wrap_calloc(size_t count, size_t n)
+{
+    void *memory = fails() ? NULL : __real_calloc(count, n);
+    live += memory != NULL;
+    return memory;
+}
+
+void *__wrap_realloc(void *memory, size_t n)
+{
+    bool may_fail = memory || n != QUEUE_N;
+    void *moved = may_fail && fails() ? NULL : __real_realloc(memory, n);
+    live += moved && !memory;
+    return moved;
+}
+
+void __wrap_free(void *memory)
+{
+    live -= memory != NULL;
+    __real_free(memory);
+}
+
+static struct client client;
+
+static void run_session(void)
+{
+    client_reopen(&client, NULL, 0);
+    client_get(&client, "GET", "/f", NULL, NULL);
+    client_get(&client, "GET", "/none", "referer", "r");
+    client_get(&client, "GET", "/f", "range", "bytes=0-1,3-4");
+    client_post(&client, "/f", 5000);
+    client_exchange(&client);
+    client.drive.now_ns += GS_SECOND;
+}
+
+TEST(each_allocation_may_fail)
+{
+    client_start(&client, NULL);
+    drive_write(&client.drive, "f", "hello");
+    run_session();
+    allocations = 0;
+    run_session();
+    unsigned long count = allocations;
+    CHECK(count > 20);
+    for (unsigned long i = 1; i <= count; i++) {
+        allocations = 0;
+        fails_at = i;
+        run_session();
+        fails_at = UINT64_MAX;
+        for (int32_t id = 1; id < 9; id += 2) {
+            unsigned status = client.streams[id].status;
+            CHECK(!status || status == 200 || status == 206 || status == 404 || status == 405 ||
+                  status == 503);
+        }
+        run_session();
+        CHECK_EQ(client.streams[1].status, 200u);
+        CHECK_EQ(client.streams[7].status, 405u);
+    }
+    CHECK_EQ(client_stop(&client), 0);
+    CHECK_EQ(live, 0);
+}

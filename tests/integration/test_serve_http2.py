@@ -1,0 +1,78 @@
+"""HTTP/2 in all architectures: by prior knowledge and by ALPN, with curl as the client."""
+
+import os
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import SMALL, Starter
+from metrics import PATH, read, value
+from server import Server
+from wire import Wire
+
+from tls import listen_arguments
+
+LARGE = bytes(range(256)) * 4096
+
+
+@pytest.fixture(scope="module")
+def shared(
+    shared_root: Path, configuration: str, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
+    """Return a server with and without TLS that the tests share."""
+    starter = Starter(tmp_path_factory.mktemp("shared") / "servers", configuration)
+    try:
+        yield starter(
+            shared_root, *listen_arguments(), "--listen", "127.0.0.1:0", "--metrics", PATH
+        )
+        starter.stop()
+    finally:
+        starter.clean()
+
+
+def curl(server: Server, kind: str, target: str, *arguments: str) -> tuple[str, bytes]:
+    """Return the version and status of the answer, and its body."""
+    address = server.addresses[kind == "plain"]
+    options = ["--http2-prior-knowledge"] if kind == "plain" else ["--insecure"]
+    url = f"{'http' if kind == 'plain' else 'https'}://{address[0]}:{address[1]}{target}"
+    result = subprocess.run(
+        ["curl", "-sS", "-m20", "-w\n%{http_version} %{http_code}", *options, *arguments, url],
+        capture_output=True,
+        check=True,
+    )
+    body, _, status = result.stdout.rpartition(b"\n")
+    return status.decode(), body
+
+
+@pytest.mark.parametrize("kind", ["plain", "tls"])
+def test_answers_are_those_of_http_1(shared: Server, kind: str) -> None:
+    assert curl(shared, kind, "/") == ("2 200", SMALL)
+    assert curl(shared, kind, "/large.bin") == ("2 200", LARGE)
+    assert curl(shared, kind, "/nonesuch") == ("2 404", b"404 Not Found\n")
+    assert curl(shared, kind, "/large.bin", "-r", "70000-900000") == ("2 206", LARGE[70000:900001])
+    refused = ("2 405", b"405 Method Not Allowed\n")
+    assert curl(shared, kind, "/", "--data", "x" * 100_000) == refused
+
+
+def test_an_upgrade_is_ignored(shared: Server) -> None:
+    with Wire(shared.addresses[1]) as wire:
+        answer = wire.get("/", Upgrade="h2c", Connection="Upgrade, HTTP2-Settings")
+        assert (answer.status, answer.body) == (200, SMALL)
+
+
+def test_metrics_tell_of_http_2(shared: Server) -> None:
+    before = value(read(shared), "http2_requests_total")
+    curl(shared, "plain", "/")
+    assert value(read(shared), "http2_requests_total") >= before + 1
+
+
+@pytest.mark.skipif("H2SPEC" not in os.environ, reason="H2SPEC names no program h2spec")
+def test_h2spec_finds_no_fault(shared: Server) -> None:
+    host, port = shared.addresses[0][:2]
+    result = subprocess.run(
+        [os.environ["H2SPEC"], "-S", "-t", "-k", "-h", host, "-p", str(port), "-o", "5"],
+        capture_output=True,
+        check=False,
+    )
+    assert result.returncode == 0, result.stdout.decode()[-4000:]
