@@ -235,7 +235,7 @@ static bool may_retry(const struct client *client, enum load_error error)
 static enum load_error make_request(struct client *client)
 {
     struct load_worker *worker = client->worker;
-    gs_load_exchange_start(&client->exchange, worker);
+    gs_load_exchange_start(&client->exchange, worker, gs_clock_now());
     enum load_error error = try_request(client);
     if (may_retry(client, error)) {
         gs_load_exchange_retry(&client->exchange, worker);
@@ -248,10 +248,11 @@ static enum load_error make_request(struct client *client)
 static void disconnect_unless_kept(struct client *client, enum load_error error)
 {
     bool is_complete = error == LOAD_OK || error == LOAD_STATUS || error == LOAD_LENGTH;
-    if (!is_complete || !client->response.keep_alive || client->exchange.has_excess ||
-        client->is_cut || is_last_on_connection(client))
-        gs_load_connection_close(&client->connection);
+    bool is_last = is_last_on_connection(client);
     client->connection.request_count++;
+    if (!is_complete || !client->response.keep_alive || client->exchange.has_excess ||
+        client->is_cut || is_last)
+        gs_load_connection_close(&client->connection);
     client->connection.is_reused = true;
 }
 

@@ -23,6 +23,7 @@ void gs_load_connection_close(struct load_connection *connection)
         gs_close(connection->fd);
     connection->fd = -1;
     connection->is_established = false;
+    connection->request_count = 0;
 }
 
 /* ---- Errors ---- */
@@ -53,7 +54,6 @@ static int connect_to_server(const struct load_connection *connection)
 int gs_load_connection_start(struct load_connection *connection)
 {
     struct load_worker *worker = connection->worker;
-    connection->request_count = 0;
     connection->connect_ns = connection->handshake_ns = LOAD_NO_TIME;
     connection->is_new = true;
     connection->is_reused = false;

@@ -23,15 +23,15 @@ void gs_load_connection_init(struct load_connection *connection, struct load_wor
 /* After gs_load_connection_close, at the end of the client. */
 void gs_load_connection_done(struct load_connection *connection);
 
-/* Begin to connect: on the loopback interface the connection is established on return, otherwise it
+/* Start to connect: on the loopback interface the connection is established on return, otherwise it
  * is pending. Returns 0 or -errno. */
 GS_MUST_CHECK int gs_load_connection_start(struct load_connection *connection);
 
-/* A connection that was begun at start_ns has been established at connected_ns. */
+/* A connection that was started at start_ns has been established at connected_ns. */
 void gs_load_connection_record(struct load_connection *connection, uint64_t start_ns,
                                uint64_t connected_ns);
 
-/* Begin, wait for the end, and make the handshake of TLS. Returns 0 or -errno. */
+/* Start, wait for the end, and make the handshake of TLS. Returns 0 or -errno. */
 GS_MUST_CHECK int gs_load_connection_establish(struct load_connection *connection);
 
 /* Also after a failure, and without a connection. */

@@ -7,12 +7,13 @@
 /* The pause before a client connects again to a server that refused the connection. */
 static const uint64_t retry_interval_ns = 10 * GS_MILLISECOND;
 
-void gs_load_exchange_start(struct load_exchange *exchange, struct load_worker *worker)
+void gs_load_exchange_start(struct load_exchange *exchange, struct load_worker *worker,
+                            uint64_t now_ns)
 {
     exchange->request = worker->next_request;
     worker->next_request =
         exchange->request + 1 == worker->target->request_count ? 0 : exchange->request + 1;
-    exchange->times.start_ns = exchange->times.sent_ns = gs_clock_now();
+    exchange->times.start_ns = exchange->times.sent_ns = now_ns;
     if (exchange->is_measured) {
         worker->last_start_ns = exchange->times.start_ns;
         worker->last_scheduled_ns = exchange->times.scheduled_ns;

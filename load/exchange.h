@@ -14,9 +14,10 @@ struct load_exchange {
 };
 
 /* Start with the next request of the target. */
-void gs_load_exchange_start(struct load_exchange *exchange, struct load_worker *worker);
+void gs_load_exchange_start(struct load_exchange *exchange, struct load_worker *worker,
+                            uint64_t now_ns);
 
-/* The first byte of the response has come. */
+/* The first byte of the response has arrived. */
 void gs_load_exchange_first_byte(struct load_exchange *exchange, struct load_worker *worker,
                                  uint64_t now_ns);
 
