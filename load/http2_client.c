@@ -9,7 +9,7 @@
  *         retry: the server has not processed the request
  *
  * The thread starts requests that are due, connects if necessary, sends what nghttp2 has to send,
- * and receives: nghttp2 calls the callbacks below, on the worker's stack, for what has arrived.
+ * and receives: nghttp2 calls the callbacks of http2_session.c, on the worker's stack, for what has arrived.
  * Whatever they finish waits until the receive is over, so that nghttp2 is never called by itself.
  *
  * A connection drains after GOAWAY, its last request, or a timeout during which nothing at all
@@ -18,270 +18,31 @@
  *
  * Times are as in client.c. Requests that are sent at once have one time of sending, and what is
  * received at once has one time of arrival. */
-#include "load/exchange.h"
-#include "load/http2_fields.h"
+#include "load/http2_session.h"
 
-#include <gossamer/list.h>
 #include <gossamer/sync.h>
 
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
 /* Responses of a usual size are never held up by flow control. */
 enum { WINDOW = 1 << 30 };
-enum { OUTPUT_SIZE = 16 * 1024, HEADER_MAX = 64 * 1024 };
 
-struct stream {
-    struct gs_list link;
-    struct load_exchange exchange;
-    uint64_t due_ns; /* while it waits, in a closed loop */
-    int32_t id;      /* 0: nghttp2 does not have the request yet */
-    bool is_sent;    /* its time of sending is known */
-    bool is_reused;  /* the connection was established before the request */
-    bool is_retried; /* the request is sent, or waits to be sent, a second time */
-    bool is_reset;   /* by the server */
-    size_t body_sent;
-    size_t header_bytes;
-};
-
-struct client {
-    struct load_connection connection;
-    nghttp2_session_callbacks *callbacks;
-    nghttp2_session *session; /* NULL: not connected */
-    struct gs_list waiting;   /* streams, by the time when they are due */
-    struct gs_list in_flight; /* streams, by the time of sending */
-    uint64_t in_flight_count;
-    struct load_exchange next; /* of an open loop: a request with its scheduled time */
-    bool has_next;
-    bool is_draining;     /* besides nghttp2's reasons */
-    bool is_invalid;      /* nghttp2 takes no more of what the server sends */
-    bool is_blocked;      /* the socket had no room for all output */
-    bool has_settings;    /* the server's first frame has arrived */
-    uint64_t received_ns; /* when something has arrived last */
-    size_t output_start, output_end;
-    char output[OUTPUT_SIZE];
-    struct stream streams[];
-};
-
-static struct stream *first_of(const struct gs_list *list)
+static struct http2_stream *first_of(const struct gs_list *list)
 {
     return gs_list_is_empty(list) ? NULL
-                                  : gs_container_of(gs_list_first(list), struct stream, link);
-}
-
-/* Returns NULL for a stream that has been given up. */
-static struct stream *stream_of(nghttp2_session *session, int32_t id)
-{
-    return nghttp2_session_get_stream_user_data(session, id);
-}
-
-/* ---- The end of a request ---- */
-
-/* Let nghttp2 go on without the stream, which may be reused. */
-static void detach(struct client *client, struct stream *stream)
-{
-    nghttp2_session_set_stream_user_data(client->session, stream->id, NULL);
-}
-
-static void leave_flight(struct client *client, struct stream *stream)
-{
-    gs_list_remove(&stream->link);
-    client->in_flight_count--;
-}
-
-static void finish(struct client *client, struct stream *stream, enum load_error error)
-{
-    const struct load_settings *settings = client->connection.worker->settings;
-    leave_flight(client, stream);
-    gs_load_exchange_record(&stream->exchange, &client->connection, error);
-    stream->is_retried = false;
-    stream->due_ns =
-        gs_clock_after(stream->exchange.times.end_ns, gs_load_pause_ns(settings, error));
-    gs_list_append(&client->waiting, &stream->link);
-}
-
-/* The request was not processed, or may not have been: as in HTTP/1, when a reused connection ends
- * before any byte of the response. It is sent once more. */
-static void finish_or_retry(struct client *client, struct stream *stream, enum load_error error,
-                            bool may_retry)
-{
-    if (!may_retry || stream->is_retried || client->connection.worker->is_finished) {
-        finish(client, stream, error);
-        return;
-    }
-    leave_flight(client, stream);
-    gs_load_exchange_retry(&stream->exchange, client->connection.worker);
-    stream->is_retried = true;
-    stream->due_ns = 0;
-    gs_list_prepend(&client->waiting, &stream->link);
-}
-
-/* The response is complete. The request may not be: then the server wants no more of it. */
-static void finish_response(struct client *client, struct stream *stream)
-{
-    struct load_worker *worker = client->connection.worker;
-    stream->exchange.times.end_ns = client->received_ns;
-    client->connection.is_reused = true;
-    detach(client, stream);
-    if (!nghttp2_session_get_stream_local_close(client->session, stream->id))
-        (void)!nghttp2_submit_rst_stream(client->session, NGHTTP2_FLAG_NONE, stream->id,
-                                         NGHTTP2_CANCEL);
-    finish(client, stream, gs_load_exchange_check(&stream->exchange, worker));
-}
-
-/* ---- Callbacks of nghttp2 ---- */
-
-static ssize_t on_output(nghttp2_session *session, const uint8_t *bytes, size_t n, int flags,
-                         void *data)
-{
-    struct client *client = data;
-    size_t room = OUTPUT_SIZE - client->output_end;
-    (void)session, (void)flags;
-    if (!room)
-        return NGHTTP2_ERR_WOULDBLOCK;
-    n = n < room ? n : room;
-    memcpy(client->output + client->output_end, bytes, n);
-    client->output_end += n;
-    return (ssize_t)n;
-}
-
-static ssize_t on_body_wanted(nghttp2_session *session, int32_t id, uint8_t *bytes, size_t n,
-                              uint32_t *flags, nghttp2_data_source *source, void *data)
-{
-    const struct load_bytes *body = source->ptr;
-    struct stream *stream = stream_of(session, id);
-    (void)data;
-    if (!stream)
-        return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    size_t left = body->length - stream->body_sent;
-    n = n < left ? n : left;
-    memcpy(bytes, body->bytes + stream->body_sent, n);
-    stream->body_sent += n;
-    if (n == left)
-        *flags |= NGHTTP2_DATA_FLAG_EOF;
-    return (ssize_t)n;
-}
-
-static int on_headers(nghttp2_session *session, const nghttp2_frame *frame, void *data)
-{
-    struct client *client = data;
-    struct stream *stream = stream_of(session, frame->hd.stream_id);
-    if (stream && stream->exchange.times.first_byte_ns == LOAD_NO_TIME)
-        gs_load_exchange_first_byte(&stream->exchange, client->connection.worker,
-                                    client->received_ns);
-    return 0;
-}
-
-/* nghttp2 has checked that a status has three digits. */
-static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
-                     size_t name_length, const uint8_t *value, size_t length, uint8_t flags,
-                     void *data)
-{
-    struct client *client = data;
-    struct stream *stream = stream_of(session, frame->hd.stream_id);
-    (void)flags;
-    if (!stream)
-        return 0;
-    if (name[0] == ':')
-        stream->exchange.status =
-            (unsigned)(value[0] - '0') * 100 + (unsigned)(value[1] - '0') * 10 + value[2] - '0';
-    stream->header_bytes += name_length + length;
-    if (stream->header_bytes <= HEADER_MAX)
-        return 0;
-    client->connection.worker->metrics.parse_reason = "the header fields are too long";
-    return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-}
-
-static int on_data(nghttp2_session *session, uint8_t flags, int32_t id, const uint8_t *bytes,
-                   size_t n, void *data)
-{
-    struct stream *stream = stream_of(session, id);
-    (void)flags, (void)bytes, (void)data;
-    if (stream)
-        stream->exchange.body_bytes += n;
-    return 0;
-}
-
-static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *data)
-{
-    struct client *client = data;
-    client->has_settings = true;
-    bool ends = (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
-                frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
-    if (!ends && frame->hd.type != NGHTTP2_RST_STREAM)
-        return 0;
-    struct stream *stream = stream_of(session, frame->hd.stream_id);
-    if (stream && ends)
-        finish_response(client, stream);
-    else if (stream)
-        stream->is_reset = true;
-    return 0;
-}
-
-/* The text is one of nghttp2's constants. */
-static int on_invalid_frame(nghttp2_session *session, const nghttp2_frame *frame, int error,
-                            void *data)
-{
-    struct client *client = data;
-    (void)session, (void)frame;
-    client->connection.worker->metrics.parse_reason = nghttp2_strerror(error);
-    return 0;
-}
-
-/* Before the end of the response: a complete one has left its stream. GOAWAY refuses the streams
- * that it leaves out. */
-static int on_stream_closed(nghttp2_session *session, int32_t id, uint32_t code, void *data)
-{
-    struct client *client = data;
-    struct stream *stream = stream_of(session, id);
-    if (!stream)
-        return 0;
-    struct load_metrics *metrics = &client->connection.worker->metrics;
-    bool is_refused = code == NGHTTP2_REFUSED_STREAM;
-    enum load_error error = is_refused || stream->is_reset ? LOAD_RESET : LOAD_PARSE;
-    if (error == LOAD_PARSE && !metrics->parse_reason)
-        metrics->parse_reason = "the response is malformed, or has not the length that it says";
-    finish_or_retry(client, stream, error, is_refused);
-    return 0;
-}
-
-static int set_callbacks(struct client *client)
-{
-    if (nghttp2_session_callbacks_new(&client->callbacks))
-        return -ENOMEM;
-    nghttp2_session_callbacks *callbacks = client->callbacks;
-    nghttp2_session_callbacks_set_send_callback(callbacks, on_output);
-    nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_headers);
-    nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
-    nghttp2_session_callbacks_set_on_invalid_frame_recv_callback(callbacks, on_invalid_frame);
-    nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_closed);
-    return 0;
+                                  : gs_container_of(gs_list_first(list), struct http2_stream, link);
 }
 
 /* ---- Sending ---- */
 
-/* Give nghttp2 the request. Returns 0 or -ENOMEM. */
-static int submit(struct client *client, struct stream *stream)
-{
-    const struct load_target *target = client->connection.worker->target;
-    const struct load_fields *fields = target->requests[stream->exchange.request].fields;
-    nghttp2_data_provider body = {.source.ptr = (void *)&target->body,
-                                  .read_callback = on_body_wanted};
-    stream->id = nghttp2_submit_request(client->session, NULL, fields->items, fields->count,
-                                        target->body.length ? &body : NULL, stream);
-    return stream->id < 0 ? -ENOMEM : 0;
-}
-
 /* The requests that are sent next are the last in flight. */
-static void note_sending(struct client *client)
+static void note_sending(struct http2_client *client)
 {
     uint64_t now_ns = gs_clock_now();
     for (struct gs_list *link = client->in_flight.previous; link != &client->in_flight;
          link = link->previous) {
-        struct stream *stream = gs_container_of(link, struct stream, link);
+        struct http2_stream *stream = gs_container_of(link, struct http2_stream, link);
         if (stream->is_sent)
             return;
         stream->is_sent = true;
@@ -290,7 +51,7 @@ static void note_sending(struct client *client)
 }
 
 /* Send all output without waiting. Returns 0 or -errno. */
-static int flush(struct client *client)
+static int flush(struct http2_client *client)
 {
     ssize_t sent = 0;
     note_sending(client);
@@ -315,7 +76,7 @@ static int flush(struct client *client)
 
 static void parse(void *data, const void *bytes, size_t n)
 {
-    struct client *client = data;
+    struct http2_client *client = data;
     struct load_worker *worker = client->connection.worker;
     client->received_ns = gs_clock_now();
     if (gs_load_worker_is_measuring(worker, client->received_ns))
@@ -330,13 +91,13 @@ static void parse(void *data, const void *bytes, size_t n)
 
 static ssize_t on_received(void *data, const void *bytes, size_t n)
 {
-    struct client *client = data;
+    struct http2_client *client = data;
     return gs_load_connection_decrypt(&client->connection, bytes, n, parse, client);
 }
 
 /* Wait until something arrives, or the socket has room for what is to be sent. Returns 1, 0 at the
  * end of the connection, or -errno. */
-static ssize_t wait_for_socket(struct client *client, uint64_t deadline_ns)
+static ssize_t wait_for_socket(struct http2_client *client, uint64_t deadline_ns)
 {
     if (client->is_blocked) {
         struct gs_select cases[] = {{.fd = client->connection.fd, .events = GS_READ},
@@ -351,7 +112,7 @@ static ssize_t wait_for_socket(struct client *client, uint64_t deadline_ns)
 
 /* ---- Connections ---- */
 
-static int start_session(struct client *client)
+static int start_session(struct http2_client *client)
 {
     const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
                                                {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, WINDOW}};
@@ -364,11 +125,11 @@ static int start_session(struct client *client)
         err = nghttp2_session_set_local_window_size(client->session, NGHTTP2_FLAG_NONE, 0, WINDOW);
     for (struct gs_list *link = gs_list_first(&client->in_flight);
          !err && link != &client->in_flight; link = link->next)
-        err = submit(client, gs_container_of(link, struct stream, link));
+        err = gs_load_http2_submit(client, gs_container_of(link, struct http2_stream, link));
     return err ? -ENOMEM : 0;
 }
 
-static enum load_error connect_to_server(struct client *client)
+static enum load_error connect_to_server(struct http2_client *client)
 {
     int err = gs_load_connection_establish(&client->connection);
     if (!err)
@@ -377,7 +138,7 @@ static enum load_error connect_to_server(struct client *client)
 }
 
 /* Tell the server if there is room, and close the connection. */
-static void disconnect(struct client *client)
+static void disconnect(struct http2_client *client)
 {
     if (client->session) {
         if (!nghttp2_session_terminate_session(client->session, NGHTTP2_NO_ERROR))
@@ -391,36 +152,38 @@ static void disconnect(struct client *client)
 
 /* The connection has failed, and with it the requests in flight: the last first, so that those
  * which are retried keep their order. */
-static void fail(struct client *client, enum load_error error)
+static void fail(struct http2_client *client, enum load_error error)
 {
     bool is_end = error == LOAD_CLOSED || error == LOAD_RESET;
     while (!gs_list_is_empty(&client->in_flight)) {
-        struct stream *stream = gs_container_of(client->in_flight.previous, struct stream, link);
+        struct http2_stream *stream =
+            gs_container_of(client->in_flight.previous, struct http2_stream, link);
         bool has_started = stream->exchange.times.first_byte_ns != LOAD_NO_TIME;
         if (client->session)
-            detach(client, stream);
-        finish_or_retry(client, stream, error, is_end && stream->is_reused && !has_started);
+            gs_load_http2_detach(client, stream);
+        gs_load_http2_finish_or_retry(client, stream, error,
+                                      is_end && stream->is_reused && !has_started);
     }
     disconnect(client);
 }
 
 /* ---- The next requests ---- */
 
-static bool has_limit_reached(const struct client *client)
+static bool has_limit_reached(const struct http2_client *client)
 {
     uint64_t limit = client->connection.worker->settings->requests_per_connection;
     return limit && client->connection.request_count >= limit;
 }
 
 /* Whether no more requests may start on the connection. */
-static bool is_draining(const struct client *client)
+static bool is_draining(const struct http2_client *client)
 {
     return client->is_draining || has_limit_reached(client) ||
            (client->session && !nghttp2_session_check_request_allowed(client->session));
 }
 
 /* Whether another request may start, on the connection or before it is opened. */
-static bool has_room(const struct client *client)
+static bool has_room(const struct http2_client *client)
 {
     uint64_t limit = !client->session
                          ? NGHTTP2_INITIAL_MAX_CONCURRENT_STREAMS
@@ -429,7 +192,7 @@ static bool has_room(const struct client *client)
     return client->in_flight_count < limit && !is_draining(client);
 }
 
-static void start(struct client *client, struct stream *stream, uint64_t now_ns)
+static void start(struct http2_client *client, struct http2_stream *stream, uint64_t now_ns)
 {
     struct load_exchange *exchange = &stream->exchange;
     gs_list_remove(&stream->link);
@@ -449,7 +212,7 @@ static void start(struct client *client, struct stream *stream, uint64_t now_ns)
 
 /* When the request of a free stream is due. In an open loop it is the next of the schedule, which
  * is reserved; 0 if none is left. */
-static uint64_t due_ns(struct client *client, const struct stream *stream)
+static uint64_t due_ns(struct http2_client *client, const struct http2_stream *stream)
 {
     struct load_worker *worker = client->connection.worker;
     struct load_exchange *next = &client->next;
@@ -465,7 +228,7 @@ static uint64_t due_ns(struct client *client, const struct stream *stream)
 }
 
 /* Take the request that is due. Returns false if none is left. */
-static bool reserve(struct client *client, struct stream *stream, uint64_t now_ns)
+static bool reserve(struct http2_client *client, struct http2_stream *stream, uint64_t now_ns)
 {
     struct load_worker *worker = client->connection.worker;
     bool has_next = client->has_next;
@@ -480,10 +243,10 @@ static bool reserve(struct client *client, struct stream *stream, uint64_t now_n
 
 /* Start the requests that are due. A stream that finds none left ends. Returns 0 or -ENOMEM;
  * *ret_next_ns: when the next request is due; GS_NEVER: only after another has ended. */
-static int start_requests(struct client *client, uint64_t *ret_next_ns)
+static int start_requests(struct http2_client *client, uint64_t *ret_next_ns)
 {
     uint64_t now_ns = gs_clock_now();
-    struct stream *stream;
+    struct http2_stream *stream;
     int err = 0;
     *ret_next_ns = GS_NEVER;
     while (!err && has_room(client) && (stream = first_of(&client->waiting))) {
@@ -497,42 +260,42 @@ static int start_requests(struct client *client, uint64_t *ret_next_ns)
         }
         start(client, stream, now_ns);
         if (client->session)
-            err = submit(client, stream);
+            err = gs_load_http2_submit(client, stream);
     }
     return err;
 }
 
 /* ---- The client ---- */
 
-static uint64_t timeout_of(const struct client *client, const struct stream *stream)
+static uint64_t timeout_of(const struct http2_client *client, const struct http2_stream *stream)
 {
     return gs_clock_after(stream->exchange.times.sent_ns,
                           client->connection.worker->settings->timeout_ns);
 }
 
 /* End the requests whose time is over. */
-static void time_out(struct client *client)
+static void time_out(struct http2_client *client)
 {
     uint64_t now_ns = gs_clock_now();
-    for (struct stream *stream; (stream = first_of(&client->in_flight));) {
+    for (struct http2_stream *stream; (stream = first_of(&client->in_flight));) {
         if (timeout_of(client, stream) > now_ns)
             return;
         client->is_draining |= client->received_ns < stream->exchange.times.sent_ns;
-        detach(client, stream);
+        gs_load_http2_detach(client, stream);
         (void)!nghttp2_submit_rst_stream(client->session, NGHTTP2_FLAG_NONE, stream->id,
                                          NGHTTP2_CANCEL);
-        finish(client, stream, LOAD_TIMEOUT);
+        gs_load_http2_finish(client, stream, LOAD_TIMEOUT);
     }
 }
 
 /* Whether nghttp2 has ended the connection because of what the server sent, or the server has. */
-static bool is_over(const struct client *client)
+static bool is_over(const struct http2_client *client)
 {
     return client->is_invalid || (!nghttp2_session_want_read(client->session) &&
                                   !nghttp2_session_want_write(client->session));
 }
 
-static enum load_error fail_to_parse(struct client *client)
+static enum load_error fail_to_parse(struct http2_client *client)
 {
     struct load_metrics *metrics = &client->connection.worker->metrics;
     if (!client->has_settings)
@@ -543,7 +306,7 @@ static enum load_error fail_to_parse(struct client *client)
 }
 
 /* Send, and receive once. */
-static enum load_error exchange_frames(struct client *client, uint64_t next_ns)
+static enum load_error exchange_frames(struct http2_client *client, uint64_t next_ns)
 {
     uint64_t count = client->in_flight_count;
     int err = flush(client);
@@ -553,7 +316,7 @@ static enum load_error exchange_frames(struct client *client, uint64_t next_ns)
         return fail_to_parse(client);
     if (client->in_flight_count < count) /* nghttp2 has reset a stream: there is room */
         return LOAD_OK;
-    const struct stream *oldest = first_of(&client->in_flight);
+    const struct http2_stream *oldest = first_of(&client->in_flight);
     uint64_t deadline_ns = oldest ? timeout_of(client, oldest) : GS_NEVER;
     ssize_t n = wait_for_socket(client, next_ns < deadline_ns ? next_ns : deadline_ns);
     if (n < 0 && n != -ETIMEDOUT)
@@ -564,7 +327,7 @@ static enum load_error exchange_frames(struct client *client, uint64_t next_ns)
 }
 
 /* With a connection, if one is needed. */
-static enum load_error make_requests(struct client *client, uint64_t next_ns)
+static enum load_error make_requests(struct http2_client *client, uint64_t next_ns)
 {
     enum load_error error = LOAD_OK;
     if (!client->session && client->in_flight_count)
@@ -578,7 +341,7 @@ static enum load_error make_requests(struct client *client, uint64_t next_ns)
 
 /* Before the first request of an open loop. On failure the first request connects, and reports the
  * error. */
-static void preconnect(struct client *client)
+static void preconnect(struct http2_client *client)
 {
     if (gs_load_connection_establish(&client->connection) || start_session(client) || flush(client))
         disconnect(client);
@@ -586,7 +349,7 @@ static void preconnect(struct client *client)
         client->connection.is_reused = true;
 }
 
-static void run(struct client *client)
+static void run(struct http2_client *client)
 {
     const struct load_settings *settings = client->connection.worker->settings;
     if (gs_load_is_open_loop(settings) && settings->requests_per_connection != 1)
@@ -613,8 +376,8 @@ void *gs_load_http2_client_run(void *argument)
 {
     struct load_worker *worker = argument;
     size_t count = (size_t)worker->settings->streams;
-    struct client *client = calloc(1, sizeof *client + count * sizeof *client->streams);
-    if (!client || set_callbacks(client)) {
+    struct http2_client *client = calloc(1, sizeof *client + count * sizeof *client->streams);
+    if (!client || gs_load_http2_set_callbacks(client)) {
         worker->metrics.connect_error = -ENOMEM;
         gs_load_metrics_record_error(&worker->metrics, LOAD_CONNECT, &(struct load_sample){0});
         free(client);

@@ -14,8 +14,8 @@ void gs_load_fields_free(struct load_fields *fields)
     (void)fields;
 }
 
-void *gs_load_http2_client_run(void *worker)
+void *gs_load_http2_client_run(void *argument)
 {
-    (void)worker;
+    (void)argument;
     abort();
 }
