@@ -22,7 +22,7 @@ RESUMED = Point("tls-resumed-handshake", 305, 64, CLOSE)
 LARGE = Point("tls-1048576-keep-16", 1 << 20, 16, KEEP)
 TLS_POINTS = (KEPT, FULL, RESUMED, LARGE)
 IDLE = Point("tls 10000 idle connections", 305, 10_000, KEEP, think_ms=120_000)
-IDLE_S = 24.0
+IDLE_S = 32.0
 """Within half of this time all connections are open and have had their response."""
 MIN_KEPT_S = 4.0
 """Of many kept connections, so that their handshakes have no weight."""
