@@ -51,6 +51,11 @@ bool serve_tls_makes_handshake(const struct serve_connection *connection)
     return !connection->tls || !connection->tls->is_established;
 }
 
+void serve_tls_info(const struct serve_tls *tls, struct gs_tls_info *ret_info)
+{
+    gs_tls_engine_info(tls->engine, ret_info);
+}
+
 /* ---- Receiving ---- */
 
 static int start(struct serve_connection *connection)
@@ -311,7 +316,7 @@ static void answer_plain(struct serve_connection *connection)
 }
 
 /* An answer that was broken off must not look complete. */
-void serve_tls_done(struct serve_connection *connection)
+void serve_tls_end(struct serve_connection *connection)
 {
     struct serve_tls *tls = connection->tls;
     struct gs_http_piece piece;
@@ -320,8 +325,13 @@ void serve_tls_done(struct serve_connection *connection)
         answer_plain(connection);
     else if (!is_broken_off && !connection->is_shut_down)
         serve_tls_close(connection);
+}
+
+void serve_tls_free(struct serve_tls *tls)
+{
+    if (!tls)
+        return;
     gs_tls_engine_free(tls->engine);
     free(tls->kept);
     free(tls);
-    connection->tls = NULL;
 }

@@ -23,6 +23,9 @@
 #define SERVE_HANDSHAKES_MAX 4u
 bool serve_tls_makes_handshake(const struct serve_connection *connection);
 
+/* What was agreed on. */
+void serve_tls_info(const struct serve_tls *tls, struct gs_tls_info *ret_info);
+
 /* As serve_connection_received. The first bytes make connection->tls. */
 void serve_tls_received(struct serve_connection *connection, const char *bytes, ssize_t n,
                         uint64_t now_ns);
@@ -47,7 +50,10 @@ void serve_tls_resume(struct serve_connection *connection, uint64_t now_ns);
 /* Tell the peer that nothing more will be sent, as far as the socket has room. */
 void serve_tls_close(struct serve_connection *connection);
 
-/* The same if all that was to be sent was sent, and free it. */
-void serve_tls_done(struct serve_connection *connection);
+/* The same if all that was to be sent was sent. */
+void serve_tls_end(struct serve_connection *connection);
+
+/* NULL is accepted. */
+void serve_tls_free(struct serve_tls *tls);
 
 #endif

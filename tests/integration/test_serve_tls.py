@@ -1,5 +1,6 @@
 """TLS in all architectures: handshakes, certificates that change, and the ends of connections."""
 
+import re
 import shutil
 import signal
 import socket
@@ -147,6 +148,41 @@ def test_a_client_of_an_old_version_is_refused(shared: Server) -> None:
         message = b"\x01" + len(hello).to_bytes(3, "big") + hello
         plain.sendall(b"\x16\x03\x01" + len(message).to_bytes(2, "big") + message)
         assert plain.recv(100)[:1] == b"\x15"
+
+
+# ---- The log ----
+
+
+@at_once
+def test_the_log_names_what_was_agreed_on(serve: Serve, root: Path) -> None:
+    log = root.parent / "log"
+    options = ("--access-log", str(log), "--log-tls", "--workers", "1")
+    server = serve(root, *listen_arguments(), *PLAIN, *options)
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    for name, context in (("first.test", None), ('a"b', old)):
+        with connect(server.address, context=context, name=name) as wire:
+            assert wire.get("/a.txt").status == 200
+    assert get(server.addresses[1], "/a.txt").status == 200
+    # The answer that this one gets is never complete.
+    with Wire(server.address, receive_buffer=4096) as wire:
+        wire.send(request("GET", "/large.bin") * 8)
+        wire.head()
+        wire.reset()
+    for _ in attempts():
+        lines = log.read_text().splitlines()
+        if len(lines) >= 4:
+            break
+    endings = {" ".join(line.split()[-3:]) for line in lines}
+    ciphers = "TLS_AES_(128|256)_GCM_SHA(256|384)", "ECDHE-ECDSA-AES(128|256)-GCM-SHA(256|384)"
+    for ending in (
+        f'"TLSv1.3" "{ciphers[0]}" "first.test"',
+        f'"TLSv1.2" "{ciphers[1]}" "a\\\\x22b"',
+        '"-" "-" "-"',
+        f'"TLSv1.3" "{ciphers[0]}" "localhost"',
+    ):
+        assert any(re.fullmatch(ending, found) for found in endings), (ending, lines)
 
 
 # ---- Sessions and counts ----
