@@ -3,6 +3,7 @@
 #include "serve/operations/certificates.h"
 
 #include <errno.h>
+#include <gossamer/clock.h>
 #include <gossamer/sys.h>
 #include <gossamer/tls_engine.h>
 #include <stdlib.h>
@@ -56,6 +57,28 @@ void serve_tls_info(const struct serve_tls *tls, struct gs_tls_info *ret_info)
     gs_tls_engine_info(tls->engine, ret_info);
 }
 
+/* ---- Turns of handshakes ---- */
+
+/* The time that this kernel thread has spent in handshakes since it looked for events. */
+static _Thread_local struct {
+    uint64_t looked_ns, spent_ns;
+} turns;
+
+/* Not inline: a user-level thread may be on another worker than at its last call. */
+__attribute__((noinline)) bool serve_tls_must_postpone(const struct serve_connection *connection,
+                                                       uint64_t looked_ns)
+{
+    if (!serve_tls_makes_handshake(connection))
+        return false;
+    if (turns.looked_ns != looked_ns) {
+        turns.looked_ns = looked_ns;
+        turns.spent_ns = 0;
+    }
+    uint64_t now_ns = turns.spent_ns ? gs_clock_now() : 0;
+    uint64_t since_ns = now_ns > looked_ns ? now_ns - looked_ns : 0;
+    return turns.spent_ns && since_ns < 2 * turns.spent_ns;
+}
+
 /* ---- Receiving ---- */
 
 static int start(struct serve_connection *connection)
@@ -95,6 +118,17 @@ static void fail(struct serve_connection *connection)
     gs_http_conn_abort(&connection->http);
 }
 
+static ssize_t step(struct serve_tls *tls, struct gs_tls_input *input, char *plain)
+{
+    if (tls->is_established)
+        return gs_tls_engine_read(tls->engine, input, plain, RECORD_SIZE);
+    uint64_t start_ns = gs_clock_now();
+    ssize_t n = gs_tls_engine_read(tls->engine, input, plain, RECORD_SIZE);
+    turns.spent_ns += gs_clock_now() - start_ns;
+    note_established(tls);
+    return n;
+}
+
 /* Decrypt the input until HTTP has something to send, or the engine more than a record. */
 static void decrypt(struct serve_connection *connection, struct gs_tls_input *input,
                     uint64_t now_ns)
@@ -104,9 +138,7 @@ static void decrypt(struct serve_connection *connection, struct gs_tls_input *in
     ssize_t n = 1;
     while (n > 0 && gs_http_conn_wants(&connection->http) == GS_HTTP_READ &&
            unsent(tls) < RECORD_SIZE) {
-        n = gs_tls_engine_read(tls->engine, input, plain, sizeof plain);
-        if (!tls->is_established)
-            note_established(tls);
+        n = step(tls, input, plain);
         if (n >= 0)
             serve_connection_pass(connection, plain, n, now_ns);
     }
