@@ -10,9 +10,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import test_serve_strict
 from conftest import SMALL, Serve, Starter, at_once
 from metrics import PATH, read, value
-from server import Server, attempts
+from server import FULL_CONFIGURATIONS, Server, attempts
+from test_serve_strict import whole
 from wire import Wire, connect, get, name_of, request
 
 from tls import TlsSocket, certificate_files, listen_arguments, make_certificate, replace, trusting
@@ -93,6 +95,19 @@ def test_a_client_that_reads_slowly_gets_all(shared: Server) -> None:
 def test_listeners_with_and_without_tls_serve_the_same(shared: Server) -> None:
     assert shared.addresses[0] != shared.addresses[1]
     assert [get(address, "/a.txt").body for address in shared.addresses] == [b"hello\n"] * 2
+
+
+@at_once
+def test_strict_parsing_is_the_same_in_the_other_architectures(
+    serve: Serve, root: Path, configuration: str
+) -> None:
+    """Check all cases; test_serve_tls_cases.py does so where all tests are run, also in pieces."""
+    if configuration in FULL_CONFIGURATIONS:
+        pytest.skip("it is checked there")
+    server = serve(root, *listen_arguments(), clients=8)
+    test_serve_strict.test_it_is_refused_and_the_connection_closed(server, whole)
+    test_serve_strict.test_it_is_served_and_the_connection_kept(server, whole)
+    test_serve_strict.test_it_is_answered_and_the_connection_kept(server, whole)
 
 
 # ---- Ends ----
