@@ -356,6 +356,8 @@ uint64_t serve_connection_waits(const struct serve_connection *connection)
         return serve_waits(SERVE_WAITS_FOR_CLOSE, since_ns);
     if (!gs_http_conn_awaits_head(http))
         return SERVE_BUSY;
+    if (connection->is_tls && serve_tls_makes_handshake(connection))
+        return serve_waits(SERVE_WAITS_FOR_HANDSHAKE, since_ns);
     bool is_idle = gs_http_conn_is_kept_alive(http);
     return serve_waits(is_idle ? SERVE_WAITS_IDLE : SERVE_WAITS_FOR_HEAD, since_ns);
 }
