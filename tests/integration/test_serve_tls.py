@@ -17,7 +17,14 @@ from server import FULL_CONFIGURATIONS, Server, attempts
 from test_serve_strict import whole
 from wire import Wire, connect, get, name_of, request
 
-from tls import TlsSocket, certificate_files, listen_arguments, make_certificate, replace, trusting
+from tls import (
+    TlsSocket,
+    certificate_files,
+    client_hello,
+    listen_arguments,
+    make_certificate,
+    replace,
+)
 
 LARGE = bytes(range(256)) * 4096
 PLAIN = ("--listen", "127.0.0.1:0")
@@ -256,15 +263,6 @@ def test_a_certificate_that_changes_is_loaded_and_a_broken_one_is_not(
 
 
 # ---- Limits and draining ----
-
-
-def client_hello() -> bytes:
-    """Return the first message of a client."""
-    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-    hello = trusting().wrap_bio(incoming, outgoing, server_hostname="localhost")
-    with pytest.raises(ssl.SSLWantReadError):
-        hello.do_handshake()
-    return outgoing.read()
 
 
 @at_once
