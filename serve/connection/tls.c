@@ -352,6 +352,10 @@ void serve_tls_end(struct serve_connection *connection)
 {
     struct serve_tls *tls = connection->tls;
     struct gs_http_piece piece;
+    struct gs_tls_info info;
+    serve_tls_info(tls, &info);
+    if (!info.is_established && !info.failure)
+        serve_certificates_count(tls->certificates, &info);
     bool is_broken_off = tls->is_lent || gs_http_conn_output(&connection->http, &piece, 1);
     if (tls->has_plain_peer)
         answer_plain(connection);

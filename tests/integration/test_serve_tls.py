@@ -6,6 +6,7 @@ import shutil
 import signal
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -42,6 +43,14 @@ def shared(
         starter.stop()
     finally:
         starter.clean()
+
+
+def speaking_1_2() -> ssl.SSLContext:
+    """Return the context of a client that trusts any server, and does not know TLS 1.3."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    return context
 
 
 # ---- Answers ----
@@ -182,10 +191,7 @@ def test_the_log_names_what_was_agreed_on(serve: Serve, root: Path) -> None:
     log = root.parent / "log"
     options = ("--access-log", str(log), "--log-tls", "--workers", "1")
     server = serve(root, *listen_arguments(), *PLAIN, *options)
-    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
-    old.maximum_version = ssl.TLSVersion.TLSv1_2
-    for name, context in (("first.test", None), ('a"b', old)):
+    for name, context in (("first.test", None), ('a"b', speaking_1_2())):
         with connect(server.address, context=context, name=name) as wire:
             assert wire.get("/a.txt").status == 200
     assert get(server.addresses[1], "/a.txt").status == 200
@@ -226,10 +232,15 @@ def test_a_session_is_resumed_and_counted(serve: Serve, root: Path) -> None:
     with Wire(tuple(server.address)) as wire:
         wire.send(request("GET", "/"))
         wire.rest()
+    with connect(server.address, context=speaking_1_2()) as wire:
+        assert wire.get("/a.txt").status == 200
     for _ in attempts():
         samples = read(server)
         if value(samples, "tls_failed_total", reason="http") == 1:
             break
+    assert value(samples, "tls_handshakes_total", version="1.2") == 1
+    days = (value(samples, "tls_certificate_expiry_seconds") - time.time()) / 86400
+    assert 360 < days < 366
     assert value(samples, "tls_resumed_total") >= 1
     assert value(samples, "tls_handshakes_total", version="1.3") >= 3
 
@@ -269,11 +280,19 @@ def test_a_certificate_that_changes_is_loaded_and_a_broken_one_is_not(
 def test_clients_that_do_not_complete_the_handshake_are_closed_in_time(
     serve: Serve, root: Path
 ) -> None:
-    server = serve(root, *listen_arguments(), "--header-timeout", "500ms", "--no-defer-accept")
+    options = ("--header-timeout", "500ms", "--no-defer-accept", *METRICS)
+    server = serve(root, *listen_arguments(), *options)
     with socket.create_connection(tuple(server.address)) as silent:
         silent.sendall(client_hello())
         while silent.recv(65536):
             pass
+    with socket.create_connection(tuple(server.address)) as leaving:
+        leaving.sendall(client_hello())
+        leaving.recv(1)
+    for _ in attempts():
+        if value(samples := read(server), "tls_failed_total", reason="incomplete") == 2:
+            break
+    assert value(samples, "tls_failed_total", reason="incomplete") == 2
 
 
 # Architectures whose kernel threads make few steps of handshakes before they look for events again.
