@@ -9,8 +9,9 @@
  *         retry: the server has not processed the request
  *
  * The thread starts requests that are due, connects if necessary, sends what nghttp2 has to send,
- * and receives: nghttp2 calls the callbacks of http2_session.c, on the worker's stack, for what has arrived.
- * Whatever they finish waits until the receive is over, so that nghttp2 is never called by itself.
+ * and receives: nghttp2 calls the callbacks of http2_session.c, on the worker's stack, for what has
+ * arrived. Whatever they finish waits until the call is over, so that nghttp2 is never called by
+ * itself.
  *
  * A connection drains after GOAWAY, its last request, or a timeout during which nothing at all
  * arrived: no request starts until those in flight have ended; then it is closed, and another is
