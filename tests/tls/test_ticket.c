@@ -132,3 +132,24 @@ TEST(processes_have_the_same_keys_after_a_fork_also_hours_later)
     }
     pair_done(&pair);
 }
+
+TEST(resumed_connection_of_tls_1_3_gets_a_ticket_of_its_own)
+{
+    struct pair pair;
+    pair_init(&pair, NULL, NULL);
+    struct gs_tls_session *session = new_session(&pair);
+    for (int i = 0; i < 3; i++) {
+        const unsigned char *old, *new;
+        size_t old_n, new_n;
+        CHECK(session && is_resumed(&pair, session));
+        struct gs_tls_session *next = gs_tls_engine_session(pair.client);
+        CHECK(next);
+        SSL_SESSION_get0_ticket((SSL_SESSION *)session, &old, &old_n);
+        SSL_SESSION_get0_ticket((SSL_SESSION *)next, &new, &new_n);
+        CHECK(old_n != new_n || memcmp(old, new, old_n));
+        gs_tls_session_free(session);
+        session = next;
+    }
+    gs_tls_session_free(session);
+    pair_done(&pair);
+}
