@@ -7,6 +7,8 @@ from dataclasses import replace
 from points import bench
 from results import Results
 from web_points import OURS, PEERS, THREADS, cpu_name, measure_idle, report
+from web_tls_beside import KEPT as BESIDE
+from web_tls_beside import measure_beside, set_beside_limits
 
 from gossamer_lab.experiments.manifest import Point
 from gossamer_lab.measuring import measure
@@ -53,6 +55,10 @@ def measure_tls(results: Results, workspace: Workspace, settings: argparse.Names
     if is_chosen(IDLE, settings):
         setup = replace(bench(workspace, IDLE_S), site=site)
         measure_idle(results, setup, IDLE, servers)
+    if is_chosen(BESIDE, settings):
+        setup = replace(each, seconds=max(each.seconds, MIN_KEPT_S))
+        nginx = [one for one in servers if one.name == "nginx"]
+        measure_beside(results, [*ours, *nginx], setup, settings.rounds)
 
 
 def set_tls_limits(results: Results, chosen: str) -> None:
@@ -69,3 +75,5 @@ def set_tls_limits(results: Results, chosen: str) -> None:
     if chosen in IDLE.key:
         results.limit(IDLE.key, OURS, ("nginx",), 0.9)
         results.limit(IDLE.key, THREADS, (OURS,), 1.05)
+    if chosen in BESIDE.key:
+        set_beside_limits(results)
