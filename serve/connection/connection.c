@@ -40,7 +40,7 @@ union peer {
 
 static void set_peer(struct serve_connection *connection, const struct sockaddr *address)
 {
-    connection->family = address->sa_family;
+    connection->family = (uint8_t)address->sa_family;
     if (address->sa_family == AF_INET6)
         memcpy(connection->host, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
     else if (address->sa_family == AF_INET)
