@@ -102,12 +102,13 @@ static bool set_keys(const struct keys *keys, const unsigned char *iv, EVP_CIPHE
 }
 
 /* OpenSSL compares 16 bytes of a name, and calls this for each ticket: 0 is an unknown one, 2 one
- * that is to be renewed. */
+ * that is to be renewed. Those of TLS 1.3 always are, since a client uses each once, so that its
+ * connections cannot be linked (RFC 8446, C.4). */
 int gs_tls_ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
                       EVP_MAC_CTX *mac, int encrypts)
 {
     struct keys current, last;
-    (void)ssl;
+    bool is_used_once = !encrypts && SSL_version(ssl) == TLS1_3_VERSION;
     lock();
     bool has_keys = turn_to(gs_clock_now() / HOUR);
     bool has_last = has_keys && ratchet.has_last;
@@ -116,7 +117,8 @@ int gs_tls_ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPH
     unlock();
     bool is_current = has_keys && (encrypts || !memcmp(name, current.name, 16));
     bool is_last = has_last && !is_current && !memcmp(name, last.name, 16);
-    int result = is_current ? 1 : is_last ? 2 : encrypts ? -1 : 0;
+    bool is_renewed = is_last || is_used_once;
+    int result = is_current || is_last ? 1 + is_renewed : encrypts ? -1 : 0;
     if (encrypts && is_current) {
         memcpy(name, current.name, 16);
         if (getrandom(iv, 16, 0) != 16)

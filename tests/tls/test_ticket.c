@@ -156,3 +156,64 @@ TEST(processes_have_the_same_keys_after_a_fork_also_hours_later)
     }
     pair_done(&pair);
 }
+
+TEST(resumed_connection_of_tls_1_3_gets_a_ticket_of_its_own)
+{
+    struct pair pair;
+    pair_init(&pair, NULL, NULL);
+    struct gs_tls_session *session = new_session(&pair);
+    for (int i = 0; i < 3; i++) {
+        const unsigned char *old, *new;
+        size_t old_n, new_n;
+        CHECK(session && is_resumed(&pair, session));
+        struct gs_tls_session *next = gs_tls_engine_session(pair.client);
+        CHECK(next);
+        SSL_SESSION_get0_ticket((SSL_SESSION *)session, &old, &old_n);
+        SSL_SESSION_get0_ticket((SSL_SESSION *)next, &new, &new_n);
+        CHECK(old_n != new_n || memcmp(old, new, old_n));
+        gs_tls_session_free(session);
+        session = next;
+    }
+    gs_tls_session_free(session);
+    pair_done(&pair);
+}
+
+TEST(context_keeps_the_newest_sessions_of_its_servers)
+{
+    char names[GS_TLS_MAX_SESSIONS + 1][8];
+    struct pair pair;
+    pair_init(&pair, NULL, NULL);
+    struct gs_tls_session *first = new_session(&pair), *second = new_session(&pair);
+    CHECK(first && second && first != second);
+    gs_tls_session_keep(pair.client_context, "a", first);
+    gs_tls_session_keep(pair.client_context, "a", second);
+    CHECK(gs_tls_session_take(pair.client_context, "a") == second);
+    CHECK(gs_tls_session_take(pair.client_context, "a") == first);
+    CHECK(!gs_tls_session_take(pair.client_context, "a"));
+    gs_tls_session_free(first);
+    gs_tls_session_keep(pair.client_context, "0", second);
+    for (int i = 1; i <= GS_TLS_MAX_SESSIONS; i++) {
+        snprintf(names[i], sizeof names[i], "%d", i);
+        gs_tls_session_keep(pair.client_context, names[i], new_session(&pair));
+    }
+    CHECK(!gs_tls_session_take(pair.client_context, "0"));
+    struct gs_tls_session *left = gs_tls_session_take(pair.client_context, "1");
+    CHECK(left);
+    gs_tls_session_free(left);
+    pair_done(&pair);
+}
+
+TEST(context_that_forgets_sessions_keeps_none)
+{
+    const struct gs_tls_options options = {.is_client = true, .forgets_sessions = true};
+    struct gs_tls_context *context;
+    struct pair pair;
+    pair_init(&pair, NULL, NULL);
+    CHECK_EQ(gs_tls_context_new(&options, &context, NULL), 0);
+    struct gs_tls_session *session = new_session(&pair);
+    CHECK(session);
+    gs_tls_session_keep(context, "a", session);
+    CHECK(!gs_tls_session_take(context, "a"));
+    gs_tls_context_release(context);
+    pair_done(&pair);
+}
