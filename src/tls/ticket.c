@@ -6,7 +6,10 @@
  *
  * The current keys encrypt; those of the hour before still decrypt, and such a session gets a new
  * ticket. Older ones are overwritten, and cannot be computed again: who steals the memory of a
- * server reads none of the earlier tickets. A clock that is set back changes nothing. */
+ * server reads none of the earlier tickets.
+ *
+ * Hours are those of the monotonic clock, which all processes of the machine share. So an hour
+ * takes an hour, whatever happens to the wall clock. */
 #include "tls/context.h"
 
 #include <gossamer/clock.h>
@@ -19,8 +22,6 @@
 #include <sys/random.h>
 
 #define HOUR (3600 * GS_SECOND)
-/* A leap of the clock over more hours (a year) takes as many steps. */
-#define MAX_STEPS 8800
 
 struct keys {
     unsigned char name[32], cipher[32], mac[32];
@@ -49,7 +50,7 @@ __attribute__((constructor)) static void start(void)
 {
     ratchet.is_random =
         getrandom(ratchet.secret, sizeof ratchet.secret, 0) == sizeof ratchet.secret;
-    ratchet.hour = gs_clock_wall() / HOUR;
+    ratchet.hour = gs_clock_now() / HOUR;
     pthread_atfork(lock, unlock, unlock);
 }
 
@@ -75,9 +76,7 @@ static bool turn_to(uint64_t hour)
         return false;
     if (!ratchet.has_keys)
         ratchet.has_keys = derive_keys();
-    for (unsigned i = 0; ratchet.has_keys && ratchet.hour < hour; i++) {
-        if (i == MAX_STEPS)
-            ratchet.hour = hour - 1;
+    while (ratchet.has_keys && ratchet.hour < hour) {
         unsigned char next[32];
         ratchet.last = ratchet.current;
         ratchet.has_last = true;
@@ -110,7 +109,7 @@ int gs_tls_ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPH
     struct keys current, last;
     (void)ssl;
     lock();
-    bool has_keys = turn_to(gs_clock_wall() / HOUR);
+    bool has_keys = turn_to(gs_clock_now() / HOUR);
     bool has_last = has_keys && ratchet.has_last;
     current = ratchet.current;
     last = ratchet.last;
