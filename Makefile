@@ -31,7 +31,7 @@ install: library ## install the library with its headers and manual pages below 
 	@cmake --install build/library --prefix "$${PREFIX:-/usr/local}"
 
 install-cc: build ## install gossamer cc below PREFIX (/usr/local); needs clang-19 and llvm-19-dev
-	@$(call cmake_build,release) --target gossamer_cc_plugin gossamer_cc gossamer_cc_asan gossamer_cc_tsan
+	@$(call cmake_build,release) --target gossamer_cc_plugin gossamer_cc gossamer_cc_asan
 	@cmake --install build/release --component cc --prefix "$${PREFIX:-/usr/local}"
 
 docs: ## generate the reference from the headers: build/docs/html/index.html, build/docs/man

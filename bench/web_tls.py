@@ -7,6 +7,8 @@ from dataclasses import replace
 from points import bench
 from results import Results
 from web_points import OURS, PEERS, THREADS, cpu_name, measure_idle, report
+from web_tls_beside import KEPT as BESIDE
+from web_tls_beside import measure_beside, set_beside_limits
 
 from gossamer_lab.experiments.manifest import Point
 from gossamer_lab.measuring import measure
@@ -22,10 +24,10 @@ RESUMED = Point("tls-resumed-handshake", 305, 64, CLOSE)
 LARGE = Point("tls-1048576-keep-16", 1 << 20, 16, KEEP)
 TLS_POINTS = (KEPT, FULL, RESUMED, LARGE)
 IDLE = Point("tls 10000 idle connections", 305, 10_000, KEEP, think_ms=120_000)
-IDLE_S = 40.0
+IDLE_S = 32.0
 """Within half of this time all connections are open and have had their response."""
 MIN_KEPT_S = 4.0
-"""Of kept connections, so that their handshakes have no weight."""
+"""Of many kept connections, so that their handshakes have no weight."""
 
 
 def is_chosen(point: Point, settings: argparse.Namespace) -> bool:
@@ -44,7 +46,7 @@ def measure_tls(results: Results, workspace: Workspace, settings: argparse.Names
             if not is_chosen(point, settings):
                 continue
             options = ("--resume",) if point is RESUMED else ()
-            seconds = max(each.seconds, MIN_KEPT_S) if point.is_keep_alive else each.seconds
+            seconds = max(each.seconds, MIN_KEPT_S) if point is KEPT else each.seconds
             generator = replace(each.generator, options=options)
             setup = replace(each, generator=generator, seconds=seconds)
             for server in random.sample(servers, len(servers)):
@@ -53,6 +55,10 @@ def measure_tls(results: Results, workspace: Workspace, settings: argparse.Names
     if is_chosen(IDLE, settings):
         setup = replace(bench(workspace, IDLE_S), site=site)
         measure_idle(results, setup, IDLE, servers)
+    if is_chosen(BESIDE, settings):
+        setup = replace(each, seconds=max(each.seconds, MIN_KEPT_S))
+        nginx = [one for one in servers if one.name == "nginx"]
+        measure_beside(results, [*ours, *nginx], setup, settings.rounds)
 
 
 def set_tls_limits(results: Results, chosen: str) -> None:
@@ -69,3 +75,5 @@ def set_tls_limits(results: Results, chosen: str) -> None:
     if chosen in IDLE.key:
         results.limit(IDLE.key, OURS, ("nginx",), 0.9)
         results.limit(IDLE.key, THREADS, (OURS,), 1.05)
+    if chosen in BESIDE.key:
+        set_beside_limits(results)

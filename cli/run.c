@@ -18,7 +18,7 @@ enum { REFUSED = 126, NOT_FOUND = 127 };
 static uint64_t workers;
 static const char *dump_signal, *stack_policy;
 static int dump_number;
-static bool has_stats, explains, traces, leaves_children, is_unguarded, rewrites;
+static bool has_stats, explains, traces, leaves_children, is_unguarded;
 
 static const struct cli_option options[] = {
     {"workers", 'w', "N",
@@ -28,9 +28,6 @@ static const struct cli_option options[] = {
     {"stack-policy", '\0', "POLICY",
      "stacks: guarded (the default), or unguarded for more than 30,000 threads", CLI_TEXT,
      &stack_policy},
-    {"rewrite-calls", '\0', NULL,
-     "patch the C library in memory, so that fewer system calls need a signal", CLI_FLAG,
-     &rewrites},
     {"dump-signal", '\0', "SIGNAL", "write all threads to standard error on this signal", CLI_TEXT,
      &dump_signal, .group = "Reports"},
     {"stats", '\0', NULL, "print statistics at exit", CLI_FLAG, &has_stats},
@@ -135,10 +132,10 @@ static int set_environment(const char *library)
     char text[256], dump[32] = "";
     if (dump_number)
         snprintf(dump, sizeof dump, ",dump-signal=%d", dump_number);
-    snprintf(text, sizeof text, "workers=%u%s%s%s%s%s%s%s", (unsigned)workers, dump,
+    snprintf(text, sizeof text, "workers=%u%s%s%s%s%s%s", (unsigned)workers, dump,
              is_unguarded ? ",unguarded" : "", has_stats ? ",stats" : "",
              explains ? ",explain" : "", traces ? ",trace" : "",
-             leaves_children ? ",no-children" : "", rewrites ? ",rewrite" : "");
+             leaves_children ? ",no-children" : "");
     int err = prepend("LD_PRELOAD", library);
     if (!err)
         err = prepend("GLIBC_TUNABLES", "glibc.pthread.rseq=0");

@@ -137,7 +137,9 @@ int gs_load_report_json(const struct load_settings *settings, const struct load_
     write_number(file, "throughput_per_s", (double)metrics->requests * per_second);
     write_count(file, "bytes", metrics->bytes);
     write_number(file, "bytes_per_s", (double)metrics->bytes * per_second);
-    write_count(file, "offered_load", settings->connections);
+    write_text(file, "protocol", settings->is_http2 ? "HTTP/2" : "HTTP/1.1");
+    write_count(file, "streams", settings->streams);
+    write_count(file, "offered_load", (uint64_t)gs_load_offered_load(settings));
     write_number(file, "measured_load", gs_load_measured_load(result));
     write_histogram(file, "response_us", &metrics->times[LOAD_TIME_RESPONSE]);
     write_histogram(file, "service_us", gs_load_report_service(settings, metrics));

@@ -95,8 +95,9 @@ static void print_rates(FILE *file, const struct load_settings *settings,
                 settings->is_poisson ? "  (Poisson)" : "");
     fprintf(file, "%-17s%12.1f requests/s\n", "throughput", requests * per_second);
     print_bandwidth(file, (double)result->metrics.bytes * per_second);
-    fprintf(file, "%-17s%12.1f connections\n", "offered load", (double)settings->connections);
-    fprintf(file, "%-17s%12.1f connections\n", "measured load", gs_load_measured_load(result));
+    const char *unit = settings->is_http2 ? "streams" : "connections";
+    fprintf(file, "%-17s%12.1f %s\n", "offered load", gs_load_offered_load(settings), unit);
+    fprintf(file, "%-17s%12.1f %s\n", "measured load", gs_load_measured_load(result), unit);
     fprintf(file, "%-17s%12.3f s", "client CPU", result->client_cpu_s);
     if (result->metrics.requests)
         fprintf(file, "  (%.2f us per request)", result->client_cpu_s * 1e6 / requests);
@@ -178,6 +179,8 @@ int gs_load_report_text(const struct load_settings *settings, const struct load_
     if (metrics->retried)
         fprintf(file, "  (%" PRIu64 " requests retried on a new connection)", metrics->retried);
     fputc('\n', file);
+    if (settings->is_http2)
+        fprintf(file, "  HTTP/2; streams per connection: %" PRIu64 "\n", settings->streams);
     if (metrics->tls[0])
         fprintf(file, "  %s; %" PRIu64 " resumed a session\n", metrics->tls, metrics->resumed);
     if (metrics->excessive)
@@ -187,8 +190,8 @@ int gs_load_report_text(const struct load_settings *settings, const struct load_
     if (metrics->dropped)
         fprintf(file, "%-17s%12" PRIu64 " first and last responses\n", "dropped", metrics->dropped);
     if (gs_load_is_open_loop(settings))
-        fprintf(file, "%-17s%12" PRIu64 " requests, scheduled while all connections were busy\n",
-                "queued", metrics->queued);
+        fprintf(file, "%-17s%12" PRIu64 " requests, scheduled while all %s were busy\n", "queued",
+                metrics->queued, settings->is_http2 ? "streams" : "connections");
     print_waiting(file, "to connect", &metrics->to_connect, &metrics->times[LOAD_TIME_CONNECT]);
     print_waiting(file, "for a response", &metrics->for_response,
                   gs_load_report_service(settings, metrics));

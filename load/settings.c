@@ -14,6 +14,10 @@ static const char *expect_status, *expect_length;
 static const struct cli_option options[] = {
     {"connections", 'c', "N", "number of concurrent connections", CLI_COUNT, &chosen.connections,
      .min = 1, .group = "Load"},
+    {"http2", '\0', NULL, "HTTP/2: by ALPN for https, with prior knowledge for http", CLI_FLAG,
+     &chosen.is_http2},
+    {"streams", '\0', "N", "concurrent requests of each connection, with --http2", CLI_NUMBER,
+     &chosen.streams, .min = 1, .max = 100000},
     {"duration", 'd', "TIME", "measured time (default: 10s, unless -n is given)", CLI_DURATION,
      &chosen.duration_ns, .min = 1},
     {"requests", 'n', "N", "total number of requests", CLI_COUNT, &chosen.requests, .min = 1},
@@ -89,7 +93,8 @@ const struct cli_command gs_load_command = {
     .operands = "URL...",
     .summary =
         "HTTP load generator. Each connection sends a request, receives and checks the response, "
-        "and continues at once, after a think time, or with --rate at the next scheduled time. "
+        "and continues at once, after a think time, or with --rate at the next scheduled time; "
+        "with --http2 it can do so with several requests at a time. "
         "Several URLs of one server are requested in turn.",
     .options = options,
     .count = sizeof options / sizeof *options,
@@ -172,6 +177,8 @@ static int check(struct load_settings *settings)
         return err;
     if (!settings->url_count)
         return cli_fail(&gs_load_command, "no URL given");
+    if (settings->streams > 1 && !settings->is_http2)
+        return cli_fail(&gs_load_command, "--streams requires --http2");
     if (gs_load_is_open_loop(settings) && settings->think_ns)
         return cli_fail(&gs_load_command, "--rate and --think are mutually exclusive");
     if (settings->is_poisson && !gs_load_is_open_loop(settings))
@@ -199,6 +206,7 @@ int gs_load_settings_read(int argc, char **argv, struct load_settings *ret_setti
     expect_status = expect_length = NULL;
     chosen = (struct load_settings){
         .connections = 16,
+        .streams = 1,
         .workers = 1,
         .timeout_ns = 10 * GS_SECOND,
         .give_up_ns = 10 * GS_SECOND,

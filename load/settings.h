@@ -19,6 +19,8 @@ struct load_settings {
     char **urls;
     uint64_t url_count;
     uint64_t connections;
+    bool is_http2;
+    uint64_t streams;               /* concurrent requests of a connection; 1 without HTTP/2 */
     uint64_t workers;               /* kernel threads per process */
     uint64_t processes;             /* 0: chosen from the limit of open files */
     uint64_t duration_ns, requests; /* 0: no limit */
@@ -55,6 +57,12 @@ void gs_load_settings_done(struct load_settings *settings);
  * was not given, so that each process can open its share of the connections. Neither processes nor
  * workers exceed the connections. Returns 0, or -EINVAL after printing a line to stderr. */
 GS_MUST_CHECK int gs_load_settings_choose_processes(struct load_settings *settings);
+
+/* Returns the number of requests that can be in flight. */
+static inline double gs_load_offered_load(const struct load_settings *settings)
+{
+    return (double)settings->connections * (double)settings->streams;
+}
 
 /* Whether a rate was given. */
 bool gs_load_is_open_loop(const struct load_settings *settings);

@@ -192,6 +192,8 @@ static int add_requests(struct load_target *target, const struct load_settings *
         err = build_request(target, settings, &url, false, &request->kept);
         if (!err)
             err = build_request(target, settings, &url, true, &request->last);
+        if (!err && settings->is_http2)
+            err = gs_load_fields_new(request->kept.bytes, url.is_https, &request->fields);
     }
     return err ? err : add_server(target, settings, &first);
 }
@@ -217,6 +219,7 @@ void gs_load_target_done(struct load_target *target)
     for (size_t i = 0; i < target->request_count; i++) {
         free(target->requests[i].kept.bytes);
         free(target->requests[i].last.bytes);
+        gs_load_fields_free(target->requests[i].fields);
     }
     free(target->requests);
     free(target->body.bytes);

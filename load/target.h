@@ -4,6 +4,7 @@
 #define GS_LOAD_TARGET_H
 
 #include "load/addresses.h"
+#include "load/http2_client.h"
 #include "load/tls_client.h"
 
 #include <stddef.h>
@@ -16,6 +17,7 @@ struct load_bytes {
 struct load_request {
     struct load_bytes kept;
     struct load_bytes last; /* the same with "Connection: close", for a connection's last request */
+    struct load_fields *fields; /* of HTTP/2; NULL: HTTP/1.1 */
 };
 
 struct load_target {

@@ -14,12 +14,10 @@ enum { PART = 64 * 1024 };
 
 /* ---- The run ---- */
 
-static const char protocol[] = "http/1.1";
-
 int gs_load_tls_target_init(struct load_tls_target *target, const struct load_settings *settings,
                             const struct load_url *url, bool is_loopback)
 {
-    const char *const protocols[] = {protocol};
+    const char *const protocols[] = {settings->is_http2 ? "h2" : "http/1.1"};
     const struct gs_tls_certificate certificate = {.chain = settings->cert,
                                                    .key = settings->cert_key};
     bool verifies = settings->ca || (!settings->is_insecure && !is_loopback);
@@ -36,6 +34,7 @@ int gs_load_tls_target_init(struct load_tls_target *target, const struct load_se
     /* An IPv6 address may have a zone. */
     memcpy(target->name, url->host, strcspn(url->host, "%"));
     target->resumes = settings->resumes;
+    target->protocol = settings->is_http2 ? protocols[0] : NULL;
     if (gs_tls_context_new(&options, &target->context, text))
         return cli_fail(&gs_load_command, "%s", text);
     return 0;
@@ -132,6 +131,13 @@ static bool is_established(const struct load_tls *tls)
     return info.is_established;
 }
 
+static bool has_chosen(const struct load_tls *tls, const char *protocol)
+{
+    struct gs_tls_info info;
+    gs_tls_engine_info(tls->engine, &info);
+    return info.protocol && !strcmp(info.protocol, protocol);
+}
+
 /* The plaintext buffer is on the worker's stack. */
 ssize_t gs_load_tls_receive(struct load_tls *tls, const void *bytes, size_t n, load_plain_fn *fn,
                             void *data)
@@ -170,6 +176,9 @@ int gs_load_tls_connect(struct load_tls *tls, const struct load_tls_target *targ
         if (n >= 0)
             return -EPROTO; /* closed, or data before the first request */
     }
+    tls->is_other = n == -EAGAIN && target->protocol && !has_chosen(tls, target->protocol);
+    if (tls->is_other)
+        return -EPROTO;
     return n == -EAGAIN ? 0 : (int)n;
 }
 
@@ -222,7 +231,9 @@ static void *explain(void *argument)
     gs_tls_engine_error(explanation->tls->engine, text);
     if (!text[0])
         snprintf(text, GS_TLS_TEXT, "%s",
-                 is_established(explanation->tls)
+                 explanation->tls->is_other
+                     ? "the server does not speak HTTP/2 (ALPN): leave out --http2"
+                 : is_established(explanation->tls)
                      ? "the server sent data before the first request"
                      : "the server closed the connection during the handshake");
     return NULL;
@@ -237,5 +248,5 @@ enum load_error gs_load_tls_error(const struct load_tls *tls, struct load_metric
         gs_thread_call_on_worker_stack(explain, &explanation);
     if (info.failure == GS_TLS_FAILED_VERIFY)
         return LOAD_CERTIFICATE;
-    return info.is_established ? LOAD_TLS : LOAD_HANDSHAKE;
+    return info.is_established && !tls->is_other ? LOAD_TLS : LOAD_HANDSHAKE;
 }

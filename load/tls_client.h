@@ -16,6 +16,7 @@
 struct load_tls_target {
     struct gs_tls_context *context; /* NULL: the server speaks plain HTTP */
     char name[256];                 /* of the server, for its certificate */
+    const char *protocol;           /* that the server must choose (ALPN); NULL: any */
     bool resumes;                   /* connections take up the session of the one before */
 };
 
@@ -33,6 +34,7 @@ struct load_tls {
     struct gs_tls_session *session; /* of an earlier connection, to be resumed; NULL: none */
     int end;         /* -EAGAIN: the server sends; 0: it has said that it sends no more; -EPROTO */
     bool is_blocked; /* the socket had no room for all output */
+    bool is_other;   /* the server has not chosen the protocol that it must */
 };
 
 /* Make the handshake on a connected socket. The last message may still be output, which goes out

@@ -87,6 +87,7 @@ static int start_clients(struct load_worker *worker, unsigned number, uint64_t n
 {
     const struct gs_thread_attributes attributes = {
         .name = "client", .stack_size = CLIENT_STACK, .worker = number};
+    gs_thread_fn *run = worker->settings->is_http2 ? gs_load_http2_client_run : gs_load_client_run;
     int err = 0;
     size_t burst = worker->target->tls.context ? TLS_CLIENTS_PER_INTERVAL : CLIENTS_PER_INTERVAL;
     size_t *started = &worker->clients_started;
@@ -96,8 +97,7 @@ static int start_clients(struct load_worker *worker, unsigned number, uint64_t n
             next_ns = gs_clock_after(gs_clock_now(), start_interval_ns);
         }
         if (!err)
-            err = gs_thread_spawn(&attributes, gs_load_client_run, worker,
-                                  &worker->clients[*started]);
+            err = gs_thread_spawn(&attributes, run, worker, &worker->clients[*started]);
         *started += !err;
     }
     return err;

@@ -162,7 +162,7 @@ static unsigned sanitizers_of(const char *list)
     } known[] = {
         {"address", SANITIZER_ADDRESS},
         {"leak", SANITIZER_LEAK},
-        {"thread", SANITIZER_THREAD},
+        {"thread", SANITIZER_UNKNOWN},
         {"memory", SANITIZER_UNKNOWN},
         {"dataflow", SANITIZER_UNKNOWN},
         {"hwaddress", SANITIZER_UNKNOWN},
@@ -170,7 +170,7 @@ static unsigned sanitizers_of(const char *list)
         {"safe-stack", SANITIZER_UNKNOWN},
         {"realtime", SANITIZER_UNKNOWN},
         {"numerical", SANITIZER_UNKNOWN},
-        {"all", SANITIZER_ADDRESS | SANITIZER_LEAK | SANITIZER_THREAD | SANITIZER_UNKNOWN},
+        {"all", SANITIZER_ADDRESS | SANITIZER_LEAK | SANITIZER_UNKNOWN},
     };
     unsigned result = 0;
     for (size_t n; *list; list += n + (list[n] == ',')) {

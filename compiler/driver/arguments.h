@@ -25,8 +25,7 @@ struct word {
 enum sanitizer {
     SANITIZER_ADDRESS = 1,
     SANITIZER_LEAK = 2,
-    SANITIZER_THREAD = 4,
-    SANITIZER_UNKNOWN = 8, /* to the runtime */
+    SANITIZER_UNKNOWN = 4, /* to the runtime */
 };
 
 struct arguments {

@@ -21,7 +21,7 @@ static void print_help(void)
          "Options:\n"
          "  -h, --help          print this help\n"
          "      --report FILE   report which functions may wait, and the memory of waiting\n"
-         "                      threads; JSON or HTML if FILE ends in .json or .html, else text\n"
+         "                      threads; JSON if FILE ends in .json, else text\n"
          "  -Wgossamer-races    warn of data that threads access without a common lock\n"
          "  -Wno-gossamer-departures\n"
          "                      do not warn of calls that differ from POSIX threads\n"

@@ -110,9 +110,7 @@ static int convert(const struct arguments *arguments, const struct linked *linke
 
 static const char *runtime_of(const struct arguments *arguments)
 {
-    return cc_home_file(arguments->sanitizers & SANITIZER_THREAD ? "libgossamer_cc_tsan.a"
-                        : arguments->sanitizers                  ? "libgossamer_cc_asan.a"
-                                                                 : "libgossamer_cc.a");
+    return cc_home_file(arguments->sanitizers ? "libgossamer_cc_asan.a" : "libgossamer_cc.a");
 }
 
 /* Tell the runtime and the reports how much stack calls need. Makes an object. */
@@ -295,8 +293,8 @@ int cc_link_program(struct arguments *arguments)
     if (arguments->sanitizers & SANITIZER_UNKNOWN) {
         unlink(arguments->output);
         return cc_fail("-fsanitize=",
-                       "of those that are not address, leak, thread or undefined, the"
-                       " runtime knows nothing");
+                       "of those that are not address, leak or undefined, the runtime knows"
+                       " nothing");
     }
     status = convert(arguments, &linked, object);
     if (!status)

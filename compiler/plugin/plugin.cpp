@@ -3,7 +3,6 @@
 // code for it.
 #include "compiler/plugin/convert/convert.h"
 #include "compiler/plugin/convert/kept_state.h"
-#include "compiler/plugin/convert/sanitizers.h"
 #include "compiler/plugin/convert/stress.h"
 #include "compiler/plugin/convert/thread_locals.h"
 #include "compiler/plugin/decide/allocator.h"
@@ -111,7 +110,6 @@ class LinkProgram : public PassInfoMixin<LinkProgram>
         makeRoomForResults(module);
         noteForeignCode(module);
         noteKeptState(module);
-        setDefaultsOfSanitizer(module);
         return PreservedAnalyses::none();
     }
     static bool isRequired()
@@ -192,10 +190,6 @@ extern "C" __attribute__((visibility("default"))) PassPluginLibraryInfo llvmGetP
                 builder.registerOptimizerLastEPCallback(
                     [](ModulePassManager &manager, OptimizationLevel) {
                         manager.addPass(cc::ConvertProgram());
-                    });
-                builder.registerOptimizerLastEPCallback(
-                    [](ModulePassManager &manager, OptimizationLevel) {
-                        manager.addPass(cc::LeaveStateAlone());
                     });
             }};
 }

@@ -49,7 +49,9 @@ GS_API GS_MUST_CHECK int gs_tls_accept(struct gs_tls_context *context, int fd, u
                                        struct gs_tls **ret_tls, char ret_text[GS_TLS_TEXT]);
 
 /* The same as a client, with a context for clients. The server's certificate must be for
- * server_name, a host or an address, unless the context does not verify. Returns what gs_tls_accept
+ * server_name, a host or an address, unless the context does not verify. A connection leaves its
+ * session with the context when it is closed, and the next one to that name resumes it, which saves
+ * the exchange of certificates; with TLS 1.3, a session is used once. Returns what gs_tls_accept
  * returns, or -EINVAL (no name, or a malformed one). */
 GS_API GS_MUST_CHECK int gs_tls_connect(struct gs_tls_context *context, int fd,
                                         const char *server_name, uint64_t deadline_ns,

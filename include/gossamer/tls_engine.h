@@ -102,6 +102,21 @@ GS_API GS_MUST_CHECK int gs_tls_engine_resume(struct gs_tls_engine *engine,
 /* NULL is accepted. */
 GS_API void gs_tls_session_free(struct gs_tls_session *session);
 
+/* A client's context keeps sessions, by the names of their servers, unless it forgets them
+ * (tls_context.h): at most so many, the newest. gs_tls_connect (tls.h) uses them, and others may.
+ * These functions are for any kernel thread. */
+#define GS_TLS_MAX_SESSIONS 64
+
+/* Returns the newest session of the server, which is the caller's then and no longer kept; NULL:
+ * there is none. */
+GS_API struct gs_tls_session *gs_tls_session_take(struct gs_tls_context *context,
+                                                  const char *server_name);
+
+/* Keep a session, which is the context's then. With TLS 1.3, it should not have been offered: an
+ * observer could tell that two connections belong together. */
+GS_API void gs_tls_session_keep(struct gs_tls_context *context, const char *server_name,
+                                struct gs_tls_session *session);
+
 /* ---- What has become of it ---- */
 
 enum gs_tls_failure {

@@ -17,20 +17,6 @@ static size_t size_of(const struct serve_server *server)
     return sizeof(struct serve_admission) + server->set_count * sizeof(struct serve_listener_set);
 }
 
-/* Robust: when a process dies in its turn, the next has it. */
-static int init_turn(pthread_mutex_t *turn)
-{
-    pthread_mutexattr_t attributes;
-    int err = pthread_mutexattr_init(&attributes);
-    if (err)
-        return -err;
-    pthread_mutexattr_setpshared(&attributes, PTHREAD_PROCESS_SHARED);
-    pthread_mutexattr_setrobust(&attributes, PTHREAD_MUTEX_ROBUST);
-    err = pthread_mutex_init(turn, &attributes);
-    pthread_mutexattr_destroy(&attributes);
-    return -err;
-}
-
 static int init_set(struct serve_admission *admission, unsigned index)
 {
     struct serve_listener_set *set = &admission->sets[index];
@@ -38,7 +24,7 @@ static int init_set(struct serve_admission *admission, unsigned index)
     set->index = index;
     set->extra_fd = -1;
     set->polls = calloc(FIRST + admission->server->address_count, sizeof *set->polls);
-    return set->polls ? init_turn(&set->turn) : -ENOMEM;
+    return set->polls ? serve_turn_init(&set->turn) : -ENOMEM;
 }
 
 int serve_admission_new(struct serve_server *server, const struct serve_admission_options *options,
@@ -59,6 +45,8 @@ int serve_admission_new(struct serve_server *server, const struct serve_admissio
     int err = admission->slots_fd < 0 ? admission->slots_fd : 0;
     if (!err && admission->drain_fd < 0)
         err = admission->drain_fd;
+    if (!err)
+        err = serve_turns_init(&admission->handshakes, (unsigned)serve_processors());
     for (unsigned i = 0; !err && i < server->set_count; i++)
         err = init_set(admission, i);
     if (!err)

@@ -13,6 +13,7 @@
 
 #include "serve/accept/accept.h"
 #include "serve/accept/connection_table.h"
+#include "serve/accept/turns.h"
 #include "serve/connection/shard.h"
 #include "serve/operations/server.h"
 
@@ -46,6 +47,7 @@ struct serve_admission {
     _Atomic(uint64_t) used;
     _Atomic(uint64_t)
         drain_until_ns; /* when open connections are aborted; GS_NEVER: it is not draining */
+    struct serve_turns handshakes; /* of TLS: for each step of one, as many as processors */
     struct serve_listener_set sets[];
 };
 

@@ -7,19 +7,32 @@
 #include <string.h>
 
 #define REPORT_NS (60 * GS_SECOND)
+#define HANDSHAKE_NS GS_SECOND
 
 void serve_candidates_init(struct serve_candidates *candidates)
 {
     candidates->count = 0;
+    candidates->now_ns = gs_clock_now();
     candidates->crowd_before_ns = candidates->before_ns = UINT64_MAX;
+}
+
+/* An honest client needs two round trips for a handshake. While it has that time, it does not give
+ * way to others like it. */
+static uint64_t judge(const struct serve_candidates *candidates, uint64_t waits)
+{
+    uint64_t since_ns = serve_waits_since(waits);
+    bool is_young = waits != SERVE_BUSY &&
+                    waits >> SERVE_WAIT_KIND_SHIFT == SERVE_WAITS_FOR_HANDSHAKE &&
+                    since_ns + HANDSHAKE_NS >= candidates->now_ns;
+    return is_young ? serve_waits(SERVE_WAITS_FOR_HEAD, since_ns) : waits;
 }
 
 void serve_candidates_add(struct serve_candidates *candidates, void *connection, uint64_t address,
                           uint64_t waits)
 {
     if (candidates->count < SERVE_EVICTION_CANDIDATES)
-        candidates->items[candidates->count++] =
-            (struct serve_candidate){.connection = connection, .address = address, .waits = waits};
+        candidates->items[candidates->count++] = (struct serve_candidate){
+            .connection = connection, .address = address, .waits = judge(candidates, waits)};
 }
 
 /* ---- How many have the same address: an open-addressing hash table ---- */

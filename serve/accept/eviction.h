@@ -1,9 +1,10 @@
 /* Connections that are closed to make room for others: when no more may be open and a client waits
  * in the accept queue, one of those gives way that wait for their client. An address that has more
  * than its share of the connections gives way first, the one with the most. Of its connections, or
- * of all if none has more, an idle one gives way, the one that has been idle longest; then one that
- * waits for the rest of a request's head; then one whose last answer was sent, and which only waits
- * for the client to close.
+ * of all if none has more, one gives way whose handshake has taken more than a second, the longest;
+ * then the one that has been idle longest; then one that waits for the rest of a request's head, or
+ * is in a shorter handshake; then one whose last answer was sent, and which only waits for the
+ * client to close.
  *
  *     struct serve_candidates candidates;
  *     serve_candidates_init(&candidates);
@@ -21,8 +22,14 @@
 /* So many connections are compared at most, so that a choice among many stays cheap. */
 #define SERVE_EVICTION_CANDIDATES 256u
 
-/* What a connection waits for; those with less give way first. */
-enum serve_wait_kind { SERVE_WAITS_IDLE, SERVE_WAITS_FOR_HEAD, SERVE_WAITS_FOR_CLOSE };
+/* What a connection waits for; those with less give way first, except for a handshake that has just
+ * started. */
+enum serve_wait_kind {
+    SERVE_WAITS_FOR_HANDSHAKE,
+    SERVE_WAITS_IDLE,
+    SERVE_WAITS_FOR_HEAD,
+    SERVE_WAITS_FOR_CLOSE,
+};
 
 /* What a connection waits for, and since when, as one number, which is less for one that gives way
  * before; SERVE_BUSY: it may not be closed. */
@@ -51,6 +58,7 @@ struct serve_candidates {
     /* Only waits that began before give way: of an address that has more than its share, of others;
      * initially UINT64_MAX. */
     uint64_t crowd_before_ns, before_ns;
+    uint64_t now_ns;
     struct serve_candidate items[SERVE_EVICTION_CANDIDATES];
 };
 

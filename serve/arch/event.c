@@ -18,7 +18,6 @@
 #include "serve/accept/accept.h"
 
 #include "serve/arch/arch.h"
-#include "serve/connection/tls.h"
 #include "serve/operations/server.h"
 
 #include <errno.h>
@@ -90,17 +89,6 @@ static void on_accepted(void *data, const struct serve_accepted *accepted)
         gs_http_conn_disable_keep_alive(&connection->base.http);
     worker->transport->init(worker, connection);
     worker->first_turn(worker, connection);
-}
-
-bool event_must_postpone(struct event_worker *worker, const struct event_connection *connection)
-{
-    uint64_t now_ns = gs_loop_now(worker->loop);
-    if (!serve_tls_makes_handshake(&connection->base))
-        return false;
-    if (worker->handshakes_ns != now_ns)
-        worker->handshakes = 0;
-    worker->handshakes_ns = now_ns;
-    return worker->handshakes++ >= SERVE_HANDSHAKES_MAX;
 }
 
 static void make_room(void *data)

@@ -56,8 +56,6 @@ struct event_worker {
     unsigned drain_passes;
     uint64_t received, received_before; /* how often bytes came; before the last pass of draining */
     bool is_level_triggered;
-    uint64_t handshakes_ns; /* in the iteration of this time: steps of handshakes of TLS */
-    unsigned handshakes;
     struct event_connection *waiting; /* eager: the oldest that has not had its first turn */
     struct gs_async turn;             /* eager: of that one */
     int result;
@@ -101,10 +99,6 @@ void event_init_draining(struct event_worker *worker);
  * when it is done. Until then the connection takes no step. */
 bool event_load(struct event_worker *worker, struct event_connection *connection);
 bool event_send(struct event_worker *worker, struct event_connection *connection);
-
-/* Whether a connection for which bytes have arrived has to wait for the next iteration, since its
- * handshake would keep the others waiting; it has TLS. */
-bool event_must_postpone(struct event_worker *worker, const struct event_connection *connection);
 
 /* Returns false if the pool is busy with it: then event_release is called when it has ended. */
 bool event_end_disk(struct event_connection *connection);

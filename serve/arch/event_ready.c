@@ -8,6 +8,7 @@
  * has to wait is it registered with the kernel, once, for both directions; on level-triggered
  * pollers, for what it waits for at the time. */
 #include "serve/arch/event.h"
+#include "serve/connection/tls.h"
 
 struct ready_connection {
     struct event_connection connection;
@@ -71,7 +72,8 @@ static void advance(struct event_worker *worker, struct event_connection *connec
     unsigned steps = 0;
     if (connection->is_ending)
         return;
-    if (connection->base.is_tls && ready->readable && event_must_postpone(worker, connection))
+    if (connection->base.is_tls && ready->readable &&
+        serve_tls_must_postpone(&connection->base, gs_loop_now(worker->loop)))
         steps = EVENT_STEPS_MAX;
     while (steps < EVENT_STEPS_MAX && step(worker, ready, gs_loop_now(worker->loop)))
         steps++;

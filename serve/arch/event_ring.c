@@ -9,6 +9,7 @@
  * are sent by sendfile, which waits for room by readiness. What sending needs exists only while
  * something is sent: an idle connection should be small. */
 #include "serve/arch/event.h"
+#include "serve/connection/tls.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +67,7 @@ static void take_bytes(struct ring_connection *ring, const char *bytes, size_t n
     struct serve_connection *base = &ring->connection.base;
     worker->received++;
     if (!ring->kept_n && serve_connection_wants(base) & GS_HTTP_READ &&
-        !(base->is_tls && event_must_postpone(worker, &ring->connection))) {
+        !(base->is_tls && serve_tls_must_postpone(base, gs_loop_now(worker->loop)))) {
         serve_connection_received(base, bytes, (ssize_t)n, gs_loop_now(worker->loop));
         return;
     }
@@ -261,7 +262,7 @@ static void advance(struct event_worker *worker, struct event_connection *connec
     if (connection->is_ending)
         return;
     if (connection->base.is_tls && ring_of(connection)->kept_n &&
-        event_must_postpone(worker, connection))
+        serve_tls_must_postpone(&connection->base, gs_loop_now(worker->loop)))
         steps = EVENT_STEPS_MAX;
     while (steps < EVENT_STEPS_MAX && step(worker, connection, gs_loop_now(worker->loop)))
         steps++;

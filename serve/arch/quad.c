@@ -20,6 +20,7 @@
 #include "serve/accept/accept.h"
 
 #include "serve/connection/loops.h"
+#include "serve/connection/tls.h"
 #include "serve/operations/server.h"
 
 #include <stdlib.h>
@@ -37,11 +38,21 @@ static uint64_t now_of(const struct quad_group *group)
     return gs_loop_now(group->threads[QUAD_APPLICATION].loop);
 }
 
+static void drop_bytes(struct quad_connection *connection)
+{
+    if (gs_list_is_linked(&connection->postponed_link))
+        gs_list_remove(&connection->postponed_link);
+    free(connection->bytes);
+    connection->bytes = NULL;
+}
+
 /* ---- The application: what a connection wants ---- */
 
 static void start_closing(struct quad_connection *connection)
 {
     connection->is_closing = true;
+    if (gs_list_is_linked(&connection->postponed_link))
+        drop_bytes(connection);
     gs_timer_stop(&connection->timer);
     quad_send(connection->group, QUAD_APPLICATION, QUAD_READING, &connection->close);
 }
@@ -116,19 +127,52 @@ static bool is_half_received(const struct serve_connection *base)
     return serve_connection_wants(base) == GS_HTTP_READ && !gs_http_conn_is_idle(&base->http);
 }
 
-static void on_read(struct quad_connection *connection)
+static void take_bytes(struct quad_connection *connection)
 {
     struct serve_connection *base = &connection->base;
     uint64_t now_ns = now_of(connection->group);
     connection->is_reading = false;
-    if (!connection->is_closing) {
-        /* Its answer says that it is the last, even if the drain has not come to it yet. */
-        if (atomic_load(&connection->group->is_draining) && is_half_received(base))
-            serve_connection_drain(base, now_ns);
-        serve_connection_received(base, connection->bytes, connection->n, now_ns);
+    /* Its answer says that it is the last, even if the drain has not come to it yet. */
+    if (atomic_load(&connection->group->is_draining) && is_half_received(base))
+        serve_connection_drain(base, now_ns);
+    serve_connection_received(base, connection->bytes, connection->n, now_ns);
+    drop_bytes(connection);
+}
+
+/* are_others: there are some before it. */
+static bool must_postpone(const struct quad_connection *connection, bool are_others)
+{
+    const struct serve_connection *base = &connection->base;
+    return base->is_tls && connection->n > 0 && serve_tls_makes_handshake(base) &&
+           (are_others || serve_tls_must_postpone(base, now_of(connection->group)));
+}
+
+/* While it is postponed it counts as reading, so that nothing else is read. */
+static void on_read(struct quad_connection *connection)
+{
+    struct quad_group *group = connection->group;
+    if (connection->is_closing) {
+        drop_bytes(connection);
+    } else if (must_postpone(connection, !gs_list_is_empty(&group->postponed))) {
+        gs_list_append(&group->postponed, &connection->postponed_link);
+        gs_async_send(&group->turn);
+    } else {
+        take_bytes(connection);
     }
-    free(connection->bytes);
-    connection->bytes = NULL;
+}
+
+void quad_take_postponed(struct quad_group *group, bool is_all)
+{
+    while (!gs_list_is_empty(&group->postponed)) {
+        struct quad_connection *connection =
+            gs_container_of(group->postponed.next, struct quad_connection, postponed_link);
+        if (!is_all && must_postpone(connection, false)) {
+            gs_async_send(&group->turn);
+            return;
+        }
+        take_bytes(connection);
+        advance(connection);
+    }
 }
 
 static void on_written(struct quad_connection *connection)
@@ -156,6 +200,7 @@ static void drain_connections(struct quad_group *group)
 {
     struct gs_loop *loop = group->threads[QUAD_APPLICATION].loop;
     uint64_t end_ns = gs_clock_after(gs_loop_now(loop), group->server->options->drain_timeout_ns);
+    quad_take_postponed(group, true);
     GS_LIST_FOREACH (link, &group->connections) {
         struct quad_connection *connection = gs_container_of(link, struct quad_connection, link);
         if (connection->is_closing)

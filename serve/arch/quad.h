@@ -39,6 +39,7 @@ struct quad_connection {
     struct quad_group *group;
     struct gs_timer timer;
     struct gs_list link;
+    struct gs_list postponed_link; /* in the group's `postponed`; `bytes` are kept */
     bool is_reading, is_writing, is_closing, send_nomem;
     struct serve_accepted accepted;
 
@@ -82,6 +83,8 @@ struct quad_group {
     atomic_bool is_draining;      /* set before the listening sockets are closed */
     struct serve_evictor evictor; /* of the application, as is what follows */
     struct gs_list connections;   /* those that were compared last for eviction are at the end */
+    struct gs_list postponed;     /* whose handshake waits for a turn, in order */
+    struct gs_async turn;         /* of the first of them */
     uint64_t connection_count;
     enum quad_drain_phase drain_phase;
     struct gs_timer drain_end;
@@ -101,6 +104,10 @@ void quad_accepted(void *data, const struct serve_accepted *accepted);
 
 /* A serve_evict_fn in the application's thread, whose data is the group. */
 bool quad_evict(void *data);
+
+/* In the application's thread: hand over what has come to connections that were postponed, as far
+ * as they have a turn; is_all: to all. */
+void quad_take_postponed(struct quad_group *group, bool is_all);
 
 /* In the application's thread: close all connections, whatever their state. */
 void quad_close_all(struct quad_group *group);

@@ -43,6 +43,11 @@ static void on_drain_end(struct gs_timer *timer)
     quad_close_all(timer->watcher.data);
 }
 
+static void on_turn(struct gs_async *async)
+{
+    quad_take_postponed(async->watcher.data, false);
+}
+
 static void on_flush_log(struct gs_prepare *prepare)
 {
     struct quad_group *group = prepare->watcher.data;
@@ -95,12 +100,14 @@ static void init_watchers(struct quad_group *group, struct serve_evictors *evict
     struct gs_loop *application = group->threads[QUAD_APPLICATION].loop;
     serve_evictor_init(&group->evictor, evictors, group->index, application, group);
     gs_async_init(&group->drain, group->threads[QUAD_ACCEPTING].loop, on_drain);
+    gs_async_init(&group->turn, application, on_turn);
     gs_timer_init(&group->drain_end, application, on_drain_end);
     serve_expiry_start(&group->expiry, &group->shard, application);
     gs_prepare_init(&group->flush_log, application, on_flush_log);
     group->drain.watcher.data = group->drain_end.watcher.data = group;
-    group->flush_log.watcher.data = group;
+    group->flush_log.watcher.data = group->turn.watcher.data = group;
     gs_async_start(&group->drain);
+    gs_async_start(&group->turn);
     if (group->server->log_fd >= 0)
         gs_prepare_start(&group->flush_log);
 }
@@ -113,6 +120,7 @@ static int init_group(struct serve_server *server, unsigned index, struct serve_
     group->slots = slots;
     group->draining.kind = QUAD_DRAIN;
     gs_list_init(&group->connections);
+    gs_list_init(&group->postponed);
     gs_list_init(&group->reading);
     int err = serve_shard_init(&group->shard, server, index, false);
     for (int i = 0; !err && i < QUAD_THREADS; i++)

@@ -6,7 +6,7 @@
  *                                   |
  *                                   v   a loop for each worker
  *       .----------------------> sockets: accept, receive, deadlines, close
- *       |                           | bytes
+ *       |                           | bytes; those of handshakes go to a stage of their own
  *       |                           v   as many threads as workers
  *       |  ready, or at its end   http: requests, file cache, answers <--.
  *       |                           |   |   |                            |
@@ -27,6 +27,7 @@
 
 #include "serve/connection/file_op.h"
 #include "serve/connection/loops.h"
+#include "serve/connection/tls.h"
 #include "serve/operations/server.h"
 
 #include <gossamer/page_cache.h>
@@ -111,7 +112,7 @@ void stage_advance(struct staged *staged, struct gs_outbox *outbox, uint64_t now
     }
 }
 
-/* ---- The stage `http` ---- */
+/* ---- The stages `http` and `handshake` ---- */
 
 void stage_handle_http(struct gs_batch *batch, void *data)
 {
@@ -247,6 +248,14 @@ static void destroy(struct staged *staged)
 
 /* ---- Receiving ---- */
 
+/* Handshakes take long: in a stage of their own, requests do not wait behind them. */
+static struct gs_stage *stage_of_bytes(const struct staged *staged)
+{
+    const struct stage_graph *graph = staged->worker->graph;
+    bool is_handshake = staged->base.is_tls && serve_tls_makes_handshake(&staged->base);
+    return is_handshake ? graph->handshake : graph->http;
+}
+
 /* Send bytes, the end or an error to the stage `http`. Returns false if there is nothing. */
 static bool receive(struct staged *staged)
 {
@@ -269,7 +278,7 @@ static bool receive(struct staged *staged)
         else
             staged->n = -ENOMEM;
     }
-    (void)!gs_outbox_add(gs_stage_outbox(worker->sockets), worker->graph->http, &staged->event);
+    send_to(gs_stage_outbox(worker->sockets), stage_of_bytes(staged), staged);
     return true;
 }
 

@@ -51,8 +51,10 @@ struct stage_graph {
     struct serve_server *server;
     struct serve_slots slots;
     struct serve_evictors evictors;
-    struct gs_stage *http, *load, *disk, *make, *send; /* make: NULL if no page needs it */
-    atomic_bool is_finished;                           /* connections are only closed */
+    struct gs_stage *http, *load, *disk, *send;
+    struct gs_stage *handshake; /* NULL: there is no TLS */
+    struct gs_stage *make;      /* NULL: no page needs it */
+    atomic_bool is_finished;    /* connections are only closed */
     struct stage_worker *workers;
     struct gs_stage **stages; /* all of them */
 };

@@ -34,6 +34,10 @@ static int init_stages(struct stage_graph *graph)
     light.name = "http", light.handle = stage_handle_http, light.steals_from = graph->send;
     if (!err)
         err = gs_stage_new(&light, &graph->http);
+    light.name = "handshake", light.max_batch = 1, light.controllers = 0;
+    light.steals_from = NULL;
+    if (!err && graph->server->certificates.count)
+        err = gs_stage_new(&light, &graph->handshake);
     heavy.name = "load";
     if (!err)
         err = gs_stage_new(&heavy, &graph->load);
@@ -54,8 +58,8 @@ static int init_stages(struct stage_graph *graph)
 static void list_stages(struct stage_graph *graph)
 {
     struct serve_server *server = graph->server;
-    struct gs_stage *const shared[] = {graph->http, graph->send, graph->load, graph->disk,
-                                       graph->make};
+    struct gs_stage *const shared[] = {graph->handshake, graph->http, graph->send,
+                                       graph->load,      graph->disk, graph->make};
     unsigned count = 0;
     for (unsigned i = 0; i < server->workers; i++)
         graph->stages[count++] = graph->workers[i].sockets;
@@ -73,7 +77,7 @@ static int init(struct stage_graph *graph)
     struct serve_server *server = graph->server;
     serve_slots_init(&graph->slots, server->options->max_connections);
     graph->workers = calloc(server->workers, sizeof *graph->workers);
-    graph->stages = calloc(server->workers + 5, sizeof *graph->stages);
+    graph->stages = calloc(server->workers + 6, sizeof *graph->stages);
     int err = serve_evictors_init(&graph->evictors, server->workers, stage_evict);
     if (!err)
         err = graph->workers && graph->stages ? init_stages(graph) : -ENOMEM;
@@ -121,6 +125,7 @@ static int run(struct serve_server *server)
     if (!err)
         err = serve(&graph);
     server->stage_count = 0;
+    gs_stage_free(graph.handshake);
     gs_stage_free(graph.http);
     gs_stage_free(graph.load);
     gs_stage_free(graph.disk);

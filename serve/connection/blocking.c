@@ -14,8 +14,7 @@
 #define OWN_FRAME __attribute__((noinline))
 #define LOOPS_FRAME inline __attribute__((always_inline))
 
-static void call(struct serve_blocking *blocking, void *(*fn)(void *data), void *data);
-static void *shut_down(void *data);
+static void shut_down(struct serve_blocking *blocking);
 static void drain(struct serve_blocking *blocking);
 static void load(struct serve_blocking *blocking);
 static bool pause_for_memory(struct serve_blocking *blocking);
@@ -70,7 +69,7 @@ static LOOPS_FRAME bool step(struct serve_blocking *blocking)
     if (wants & GS_HTTP_LOAD)
         load(blocking);
     else if (wants & GS_HTTP_SHUTDOWN)
-        call(blocking, shut_down, blocking);
+        shut_down(blocking);
     else if (wants & GS_HTTP_WRITE && blocking->send_nomem)
         return pause_for_memory(blocking);
     else if (wants & GS_HTTP_WRITE)
@@ -129,11 +128,16 @@ static OWN_FRAME void load(struct serve_blocking *blocking)
     call(blocking, note_loaded, &(struct loaded){blocking, load});
 }
 
-static void *shut_down(void *data)
+static void *shut_down_here(void *data)
 {
     struct serve_blocking *blocking = data;
     serve_connection_shut_down(&blocking->base, blocking->calls->now());
     return NULL;
+}
+
+static OWN_FRAME void shut_down(struct serve_blocking *blocking)
+{
+    call(blocking, shut_down_here, blocking);
 }
 
 /* ---- Sending ---- */

@@ -2,6 +2,7 @@
  * block waits in poll, together with the descriptor that tells that the server drains. So deadlines
  * are exact, and no signal is needed to end a wait. */
 #include "serve/connection/blocking.h"
+#include "serve/connection/tls.h"
 
 #include <gossamer/sys.h>
 
@@ -48,6 +49,19 @@ static int kernel_wait(struct serve_blocking *blocking, unsigned events, uint64_
     return polls[0].revents;
 }
 
+/* A step of a handshake waits for its turn: so the threads of other connections share the
+ * processors with few, however many make handshakes. */
+static ssize_t answer(struct serve_blocking *blocking, const char *bytes, size_t n)
+{
+    struct serve_turns *turns = &serve_kernel_of(blocking)->admission->handshakes;
+    if (!blocking->base.is_tls || !serve_tls_makes_handshake(&blocking->base))
+        return serve_blocking_answer(blocking, bytes, n);
+    pthread_mutex_t *turn = serve_turns_take(turns);
+    ssize_t result = serve_blocking_answer(blocking, bytes, n);
+    pthread_mutex_unlock(turn);
+    return result;
+}
+
 /* What is known to be empty is not asked: a request costs one recv, one send and one poll. */
 static ssize_t kernel_receive(struct serve_blocking *blocking, uint64_t deadline_ns)
 {
@@ -59,7 +73,7 @@ static ssize_t kernel_receive(struct serve_blocking *blocking, uint64_t deadline
             continue;
         blocking->is_readable = n == RECEIVE_SIZE;
         if (n >= 0)
-            return serve_blocking_answer(blocking, buffer, (size_t)n);
+            return answer(blocking, buffer, (size_t)n);
         int ready = n == -EAGAIN ? kernel_wait(blocking, POLLIN, deadline_ns) : (int)n;
         if (ready < 0)
             return ready;

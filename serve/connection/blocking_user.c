@@ -12,24 +12,11 @@
 #include <linux/openat2.h>
 #include <stdlib.h>
 
-/* Returns whether the worker may make a step of a handshake before it looks for events. Not inline:
- * the thread may be on another worker than at its last call. */
-__attribute__((noinline)) static bool may_make_handshake(void)
-{
-    static _Thread_local uint64_t counted_ns;
-    static _Thread_local unsigned count;
-    uint64_t now_ns = gs_threads_now();
-    if (counted_ns != now_ns)
-        count = 0;
-    counted_ns = now_ns;
-    return count++ < SERVE_HANDSHAKES_MAX;
-}
-
 /* Wait for bytes, and then for a turn to make a step of a handshake. */
 static int wait_for_handshake(struct serve_blocking *blocking, uint64_t deadline_ns)
 {
     int err = gs_wait_readable(blocking->base.fd, deadline_ns);
-    while (!err && !may_make_handshake())
+    while (!err && serve_tls_must_postpone(&blocking->base, gs_threads_now()))
         gs_thread_yield();
     return err;
 }

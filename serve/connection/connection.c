@@ -40,7 +40,7 @@ union peer {
 
 static void set_peer(struct serve_connection *connection, const struct sockaddr *address)
 {
-    connection->family = address->sa_family;
+    connection->family = (uint8_t)address->sa_family;
     if (address->sa_family == AF_INET6)
         memcpy(connection->host, &((const struct sockaddr_in6 *)address)->sin6_addr, 16);
     else if (address->sa_family == AF_INET)
@@ -97,10 +97,11 @@ void serve_connection_done(struct serve_connection *connection)
 {
     count_cut_off(connection);
     if (connection->tls)
-        serve_tls_done(connection);
+        serve_tls_end(connection);
     serve_shard_lock(connection->shard);
     gs_http_conn_done(&connection->http);
     serve_shard_unlock(connection->shard);
+    serve_tls_free(connection->tls);
     gs_sys_close(connection->fd);
     serve_descriptors_closed(connection->has_answered);
 }
@@ -357,6 +358,8 @@ uint64_t serve_connection_waits(const struct serve_connection *connection)
         return serve_waits(SERVE_WAITS_FOR_CLOSE, since_ns);
     if (!gs_http_conn_awaits_head(http))
         return SERVE_BUSY;
+    if (connection->is_tls && serve_tls_makes_handshake(connection))
+        return serve_waits(SERVE_WAITS_FOR_HANDSHAKE, since_ns);
     bool is_idle = gs_http_conn_is_kept_alive(http);
     return serve_waits(is_idle ? SERVE_WAITS_IDLE : SERVE_WAITS_FOR_HEAD, since_ns);
 }
@@ -386,8 +389,11 @@ void serve_connection_log(const struct gs_http_conn *http, const struct gs_http_
     const struct serve_connection *connection = (const struct serve_connection *)http;
     const union peer peer = get_peer(connection);
     char host[SERVE_ADDRESS_TEXT];
+    struct gs_tls_info tls;
     serve_address_host(&peer.any, host);
-    serve_log_write(data, host, entry);
+    if (connection->tls)
+        serve_tls_info(connection->tls, &tls);
+    serve_log_write(data, host, entry, connection->tls ? &tls : NULL);
 }
 
 _Static_assert(offsetof(struct serve_connection, http) == 0,

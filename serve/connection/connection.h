@@ -24,11 +24,11 @@ struct serve_connection {
     struct serve_shard *shard;
     struct serve_tls *tls; /* NULL: it has none, or nothing has been received */
     int fd;
-    uint16_t family;   /* of the peer's address; AF_UNSPEC: there is no log */
-    uint8_t pace;      /* how well the peer has shown that it reads files */
-    bool is_shut_down; /* our sending side: it lingers until the peer closes */
-    bool has_answered; /* at least begun to; before, a descriptor is kept free for it */
-    bool is_tls;
+    uint8_t family;        /* of the peer's address; AF_UNSPEC: there is no log */
+    uint8_t pace;          /* how well the peer has shown that it reads files */
+    bool is_shut_down : 1; /* our sending side: it lingers until the peer closes */
+    bool has_answered : 1; /* at least begun to; before, a descriptor is kept free for it */
+    bool is_tls : 1;
     unsigned char host[16];
 };
 

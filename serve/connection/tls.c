@@ -4,6 +4,7 @@
 #include "serve/operations/certificates.h"
 
 #include <errno.h>
+#include <gossamer/clock.h>
 #include <gossamer/sys.h>
 #include <gossamer/tls_engine.h>
 #include <stdlib.h>
@@ -50,6 +51,33 @@ unsigned serve_tls_wants(const struct serve_connection *connection)
 bool serve_tls_makes_handshake(const struct serve_connection *connection)
 {
     return !connection->tls || !connection->tls->is_established;
+}
+
+void serve_tls_info(const struct serve_tls *tls, struct gs_tls_info *ret_info)
+{
+    gs_tls_engine_info(tls->engine, ret_info);
+}
+
+/* ---- Turns of handshakes ---- */
+
+/* The time that this kernel thread has spent in handshakes since it looked for events. */
+static _Thread_local struct {
+    uint64_t looked_ns, spent_ns;
+} turns;
+
+/* Not inline: a user-level thread may be on another worker than at its last call. */
+__attribute__((noinline)) bool serve_tls_must_postpone(const struct serve_connection *connection,
+                                                       uint64_t looked_ns)
+{
+    if (!serve_tls_makes_handshake(connection))
+        return false;
+    if (turns.looked_ns != looked_ns) {
+        turns.looked_ns = looked_ns;
+        turns.spent_ns = 0;
+    }
+    uint64_t now_ns = turns.spent_ns ? gs_clock_now() : 0;
+    uint64_t since_ns = now_ns > looked_ns ? now_ns - looked_ns : 0;
+    return turns.spent_ns && since_ns < 2 * turns.spent_ns;
 }
 
 /* ---- Receiving ---- */
@@ -102,6 +130,18 @@ static bool may_decrypt(const struct serve_connection *connection)
     return wants & GS_HTTP_READ && (wants & GS_HTTP_WRITE || unsent(connection->tls) < RECORD_SIZE);
 }
 
+static ssize_t step(struct serve_connection *connection, struct gs_tls_input *input, char *plain)
+{
+    struct serve_tls *tls = connection->tls;
+    if (tls->is_established)
+        return gs_tls_engine_read(tls->engine, input, plain, RECORD_SIZE);
+    uint64_t start_ns = gs_clock_now();
+    ssize_t n = gs_tls_engine_read(tls->engine, input, plain, RECORD_SIZE);
+    turns.spent_ns += gs_clock_now() - start_ns;
+    note_established(connection);
+    return n;
+}
+
 /* Decrypt the input until HTTP has something to send, or the engine more than a record. */
 static void decrypt(struct serve_connection *connection, struct gs_tls_input *input,
                     uint64_t now_ns)
@@ -110,9 +150,7 @@ static void decrypt(struct serve_connection *connection, struct gs_tls_input *in
     struct serve_tls *tls = connection->tls;
     ssize_t n = 1;
     while (n > 0 && may_decrypt(connection)) {
-        n = gs_tls_engine_read(tls->engine, input, plain, sizeof plain);
-        if (!tls->is_established)
-            note_established(connection);
+        n = step(connection, input, plain);
         if (n >= 0)
             serve_connection_pass(connection, plain, n, now_ns);
     }
@@ -322,17 +360,26 @@ static void answer_plain(struct serve_connection *connection)
 }
 
 /* An answer that was broken off must not look complete. */
-void serve_tls_done(struct serve_connection *connection)
+void serve_tls_end(struct serve_connection *connection)
 {
     struct serve_tls *tls = connection->tls;
     struct gs_http_piece piece;
+    struct gs_tls_info info;
+    serve_tls_info(tls, &info);
+    if (!info.is_established && !info.failure)
+        serve_certificates_count(tls->certificates, &info);
     bool is_broken_off = tls->is_lent || gs_http_conn_output(&connection->http, &piece, 1);
     if (tls->has_plain_peer)
         answer_plain(connection);
     else if (!is_broken_off && !connection->is_shut_down)
         serve_tls_close(connection);
+}
+
+void serve_tls_free(struct serve_tls *tls)
+{
+    if (!tls)
+        return;
     gs_tls_engine_free(tls->engine);
     free(tls->kept);
     free(tls);
-    connection->tls = NULL;
 }

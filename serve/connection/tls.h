@@ -17,11 +17,17 @@
 
 #include "serve/connection/connection.h"
 
-/* Whether one with TLS is in its handshake. Each step of that takes a fraction of a millisecond: an
- * event loop or a worker makes at most SERVE_HANDSHAKES_MAX before it looks for events again, so
- * that others do not wait for many. */
-#define SERVE_HANDSHAKES_MAX 4u
+/* Whether one with TLS is in its handshake. */
 bool serve_tls_makes_handshake(const struct serve_connection *connection);
+
+/* Whether one with TLS must wait for another turn, where a kernel thread has many connections: a
+ * step of a handshake takes a fraction of a millisecond, for which all others wait. So a kernel
+ * thread makes one each time when it has looked for events, and more of them only as long as all
+ * else has taken more time since. looked_ns: when it looked. */
+bool serve_tls_must_postpone(const struct serve_connection *connection, uint64_t looked_ns);
+
+/* What was agreed on. */
+void serve_tls_info(const struct serve_tls *tls, struct gs_tls_info *ret_info);
 
 /* As serve_connection_received. The first bytes make connection->tls. */
 void serve_tls_received(struct serve_connection *connection, const char *bytes, ssize_t n,
@@ -47,7 +53,10 @@ void serve_tls_resume(struct serve_connection *connection, uint64_t now_ns);
 /* Tell the peer that nothing more will be sent, as far as the socket has room. */
 void serve_tls_close(struct serve_connection *connection);
 
-/* The same if all that was to be sent was sent, and free it. */
-void serve_tls_done(struct serve_connection *connection);
+/* The same if all that was to be sent was sent. */
+void serve_tls_end(struct serve_connection *connection);
+
+/* NULL is accepted. */
+void serve_tls_free(struct serve_tls *tls);
 
 #endif

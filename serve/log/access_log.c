@@ -23,10 +23,11 @@
 /* How long the last lines wait for room. */
 #define FINISH_NS (GS_SECOND / 2)
 
-/* The host, the date, the numbers and the punctuation. */
-#define REST_MAX 255
+/* The host, the date, the numbers, the version of TLS, its cipher and the punctuation. */
+#define REST_MAX 319
 
-_Static_assert(SERVE_LOG_REQUEST_MAX + 2 * SERVE_LOG_FIELD_MAX + REST_MAX <= SERVE_LOG_LINE_MAX - 1,
+_Static_assert(SERVE_LOG_REQUEST_MAX + 2 * SERVE_LOG_FIELD_MAX + SERVE_LOG_NAME_MAX + REST_MAX <=
+                   SERVE_LOG_LINE_MAX - 1,
                "a line is short enough");
 _Static_assert(SERVE_LOG_BUFFER >= 2 * SERVE_LOG_LINE_MAX,
                "space for a line behind the rest of another");
@@ -106,6 +107,16 @@ static size_t put_field(char *out, const char *text)
     return serve_log_escape(out, SERVE_LOG_FIELD_MAX, text ? text : "-", text ? strlen(text) : 1);
 }
 
+/* The first two are ours; the name is the client's. */
+static char *put_tls(char *out, const struct gs_tls_info *tls)
+{
+    const char *name = tls && tls->server_name ? tls->server_name : "-";
+    char *at = out + sprintf(out, " \"%s\" \"%s\" \"", tls && tls->version ? tls->version : "-",
+                             tls && tls->cipher ? tls->cipher : "-");
+    at += serve_log_escape(at, SERVE_LOG_NAME_MAX, name, strlen(name));
+    return stpcpy(at, "\"");
+}
+
 void serve_log_lose(struct serve_log_writer *writer, uint64_t lines, int err)
 {
     struct serve_log_losses *losses = writer->losses;
@@ -130,7 +141,7 @@ void serve_log_on_first_line(struct serve_log_writer *writer, void (*on_first_li
 }
 
 void serve_log_write(struct serve_log_writer *writer, const char *host,
-                     const struct gs_http_log_entry *entry)
+                     const struct gs_http_log_entry *entry, const struct gs_tls_info *tls)
 {
     if (sizeof writer->buffer - writer->used < SERVE_LOG_LINE_MAX)
         (void)serve_log_flush(writer);
@@ -154,7 +165,10 @@ void serve_log_write(struct serve_log_writer *writer, const char *host,
     at += put_field(at, entry->referer);
     at = stpcpy(at, "\" \"");
     at += put_field(at, entry->user_agent);
-    at = stpcpy(at, "\"\n");
+    *at++ = '"';
+    if (writer->has_tls)
+        at = put_tls(at, tls);
+    *at++ = '\n';
     writer->used += (size_t)(at - start);
 }
 

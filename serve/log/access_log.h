@@ -1,5 +1,5 @@
 /* The access log, in the combined format: HOST - - [DATE] "REQUEST" STATUS BYTES "REFERER"
- * "USER-AGENT".
+ * "USER-AGENT", optionally followed by "TLS-VERSION" "CIPHER" "SERVER-NAME".
  *
  * Each worker collects lines in a writer of its own and writes whole lines at once, to a descriptor
  * that all share. That is a pipe, the user's or log_relay.h's, or a file that is opened for
@@ -11,6 +11,7 @@
 #include "serve/accept/address.h"
 
 #include <gossamer/http.h>
+#include <gossamer/tls_engine.h>
 #include <limits.h>
 #include <stdatomic.h>
 
@@ -32,7 +33,8 @@ size_t serve_log_escape(char *out, size_t max, const char *text, size_t n);
 /* The longest line, and the longest that its texts become, with their escapes. */
 #define SERVE_LOG_LINE_MAX PIPE_BUF
 #define SERVE_LOG_REQUEST_MAX 2048
-#define SERVE_LOG_FIELD_MAX 896
+#define SERVE_LOG_FIELD_MAX 736
+#define SERVE_LOG_NAME_MAX 256
 
 #define SERVE_LOG_BUFFER 32768
 
@@ -47,6 +49,7 @@ struct serve_log_losses {
 struct serve_log_writer {
     int fd;                          /* -1: no log */
     bool is_relayed;                 /* each write begins with an end of line (log_relay.h) */
+    bool has_tls;                    /* lines have the fields of TLS */
     struct serve_log_losses *losses; /* NULL: they are not counted */
     bool has_partial_line; /* the buffer starts with the rest of a line that was written in part */
     size_t used;
@@ -60,9 +63,9 @@ struct serve_log_writer {
 void serve_log_on_first_line(struct serve_log_writer *writer, void (*on_first_line)(void *data),
                              void *data);
 
-/* entry: NULL: there was no memory for it. */
+/* entry: NULL: there was no memory for it. tls: NULL: the connection has none. */
 void serve_log_write(struct serve_log_writer *writer, const char *host,
-                     const struct gs_http_log_entry *entry);
+                     const struct gs_http_log_entry *entry, const struct gs_tls_info *tls);
 
 /* Write what was collected, without waiting. What a pipe has no room for stays in the buffer; lines
  * for which the buffer has no room then are dropped, and so are those that can't be written because

@@ -200,7 +200,7 @@ void serve_certificates_count(struct serve_certificates *certificates,
 {
     struct serve_tls_counts *counts = certificates->counts;
     bool is_1_3 = info->version && !strcmp(info->version, "TLSv1.3");
-    if (info->failure) {
+    if (info->failure || !info->is_established) {
         atomic_fetch_add_explicit(&counts->failed[info->failure], 1, memory_order_relaxed);
         return;
     }

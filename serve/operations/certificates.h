@@ -19,8 +19,9 @@ enum { SERVE_TLS_FAILURES = GS_TLS_FAILED_MEMORY + 1 };
 struct serve_tls_counts {
     _Atomic(uint64_t) handshakes_1_2, handshakes_1_3; /* complete, by version of TLS */
     _Atomic(uint64_t) resumed;                        /* of these */
-    _Atomic(uint64_t) failed[SERVE_TLS_FAILURES];     /* connections, by enum gs_tls_failure */
-    _Atomic(int64_t) expiry;                          /* of the first certificate that expires */
+    /* Connections, by enum gs_tls_failure; 0: their handshakes were not completed. */
+    _Atomic(uint64_t) failed[SERVE_TLS_FAILURES];
+    _Atomic(int64_t) expiry; /* of the first certificate that expires */
     _Atomic(uint64_t) failed_loads;
     atomic_uint generation; /* how often the first process has loaded the files */
 };
@@ -51,7 +52,8 @@ void serve_certificates_close(struct serve_certificates *certificates);
 /* Returns the present context, with a reference for the caller. Any kernel thread. */
 struct gs_tls_context *serve_certificates_get(struct serve_certificates *certificates);
 
-/* Count a connection whose handshake is complete, or which has failed. Any kernel thread. */
+/* Count a connection whose handshake is complete, or which has failed, or has ended before. Any
+ * kernel thread. */
 void serve_certificates_count(struct serve_certificates *certificates,
                               const struct gs_tls_info *info);
 

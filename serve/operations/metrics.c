@@ -130,9 +130,10 @@ static void put_counts(struct page *page)
 static void put_tls(struct page *page)
 {
     static const char *const reasons[SERVE_TLS_FAILURES] = {
-        [GS_TLS_FAILED_HTTP] = "http",         [GS_TLS_FAILED_VERSION] = "version",
-        [GS_TLS_FAILED_VERIFY] = "verify",     [GS_TLS_FAILED_ALERT] = "alert",
-        [GS_TLS_FAILED_PROTOCOL] = "protocol", [GS_TLS_FAILED_MEMORY] = "memory",
+        [GS_TLS_NO_FAILURE] = "incomplete",  [GS_TLS_FAILED_HTTP] = "http",
+        [GS_TLS_FAILED_VERSION] = "version", [GS_TLS_FAILED_VERIFY] = "verify",
+        [GS_TLS_FAILED_ALERT] = "alert",     [GS_TLS_FAILED_PROTOCOL] = "protocol",
+        [GS_TLS_FAILED_MEMORY] = "memory",
     };
     const struct serve_tls_counts *counts = page->server->certificates.counts;
     if (!counts)
@@ -143,7 +144,7 @@ static void put_tls(struct page *page)
     put_head(page, "tls_resumed_total", "counter", "TLS handshakes that resumed a session.");
     put_sample(page, "tls_resumed_total", "", counts->resumed);
     put_head(page, "tls_failed_total", "counter", "Connections whose TLS failed.");
-    for (int i = GS_TLS_FAILED_HTTP; i < SERVE_TLS_FAILURES; i++) {
+    for (int i = 0; i < SERVE_TLS_FAILURES; i++) {
         char labels[32];
         snprintf(labels, sizeof labels, ",reason=\"%s\"", reasons[i]);
         put_sample(page, "tls_failed_total", labels, counts->failed[i]);

@@ -61,6 +61,8 @@ static const struct cli_option table[] = {
     {"access-log", 'L', "FILE",
      "log requests in the combined format; - is stdout; SIGUSR1 and SIGHUP reopen it", CLI_TEXT,
      &parsed.access_log},
+    {"log-tls", 0, NULL, "add the version of TLS, the cipher and the server name to each line",
+     CLI_FLAG, &parsed.logs_tls},
     {"log-level", 0, "error|warn|info",
      "messages on stderr; info adds the reasons of responses 400, 403 and 404, at most 10 a second",
      CLI_TEXT, &words.log_level},
@@ -283,6 +285,8 @@ static int choose_certificates(void)
     if ((parsed.redirects || parsed.hsts_ns) && !https)
         return cli_fail(&serve_command, "--%s: no --listen begins with https://",
                         parsed.redirects ? "redirect-https" : "hsts");
+    if (parsed.logs_tls && (!https || !parsed.access_log))
+        return cli_fail(&serve_command, "--log-tls needs --access-log, and --listen https://...");
     if (parsed.hsts_ns && !parsed.redirects && https < parsed.listen.count)
         return cli_fail(&serve_command, "--hsts needs --redirect-https, or https:// everywhere");
     if (parsed.keys.count && parsed.keys.count != parsed.certificates.count)

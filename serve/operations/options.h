@@ -26,6 +26,7 @@ struct serve_options {
     const char *root;
     uint64_t workers;
     const char *access_log; /* NULL: none; "-": stdout */
+    bool logs_tls;          /* its lines have the fields of TLS */
     const char *user;       /* NULL: the present one */
     uint64_t max_connections;
     uint64_t max_descriptors; /* of connections and of the files that they send */

@@ -136,7 +136,8 @@ static void unwatch_number(struct gs_loop *loop, int number)
 void gs_loop_forget_signals(struct gs_loop *loop)
 {
     CHECKED_FORGET_LOOP(loop);
-    uint64_t watched = atomic_exchange(&loop->mailbox.watched_signals, 0);
+    uint64_t watched = atomic_load(&loop->mailbox.watched_signals);
+    atomic_store(&loop->mailbox.watched_signals, 0);
     for (int number = 1; number <= NUMBERS; number++)
         if (watched & bit_of(number) && !--installed[number - 1].loops)
             sigaction(number, &installed[number - 1].old_action, NULL);

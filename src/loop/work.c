@@ -177,7 +177,6 @@ void gs_loop_end_works(struct gs_loop *loop)
             (void)take_back(work);
     }
     gs_pool_release(&loop->pool_user);
-    loop->uses_pool = false;
 }
 
 /* ---- After a fork ---- */

@@ -205,6 +205,8 @@ int gs_tls_context_new(const struct gs_tls_options *options, struct gs_tls_conte
     context->is_client = options->is_client;
     context->expiry = INT64_MAX;
     context->key_log = -1;
+    context->forgets_sessions = options->forgets_sessions;
+    pthread_mutex_init(&context->sessions.lock, NULL);
     context->takes_over = may_take_over();
     atomic_init(&context->references, 1);
     context->ssl = SSL_CTX_new(options->is_client ? TLS_client_method() : TLS_server_method());
@@ -226,6 +228,7 @@ void gs_tls_context_release(struct gs_tls_context *context)
 {
     if (!context || atomic_fetch_sub(&context->references, 1) > 1)
         return;
+    gs_tls_sessions_done(&context->sessions);
     SSL_CTX_free(context->ssl);
     gs_tls_choose_done(context);
     for (unsigned i = 0; i < context->identity_count; i++)

@@ -5,7 +5,9 @@
 #include "tls/operations.h"
 
 #include <gossamer/tls_context.h>
+#include <gossamer/tls_engine.h>
 #include <openssl/ssl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stddef.h>
 
@@ -25,6 +27,16 @@ struct gs_tls_name {
     unsigned identity;
 };
 
+/* A client's, the newest last. */
+struct gs_tls_sessions {
+    pthread_mutex_t lock;
+    unsigned count;
+    struct gs_tls_kept_session {
+        char *server_name;
+        struct gs_tls_session *session;
+    } kept[GS_TLS_MAX_SESSIONS];
+};
+
 struct gs_tls_context {
     const struct gs_tls_operations *operations; /* first: operations.h */
     SSL_CTX *ssl;
@@ -40,6 +52,8 @@ struct gs_tls_context {
     char *protocol_names;     /* the same with NUL for the lengths, and one more */
     unsigned protocols_n;
     int key_log; /* -1: none */
+    bool forgets_sessions;
+    struct gs_tls_sessions sessions;
     atomic_uint references;
 };
 
@@ -70,6 +84,10 @@ void gs_tls_choose_done(struct gs_tls_context *context);
  * -EINVAL, or the error of reading the file of CAs. */
 int gs_tls_verify_init(struct gs_tls_context *context, const struct gs_tls_options *options,
                        char *ret_text);
+
+/* ---- sessions.c ---- */
+
+void gs_tls_sessions_done(struct gs_tls_sessions *sessions);
 
 /* ---- ticket.c ---- */
 

@@ -6,7 +6,10 @@
  *
  * The current keys encrypt; those of the hour before still decrypt, and such a session gets a new
  * ticket. Older ones are overwritten, and cannot be computed again: who steals the memory of a
- * server reads none of the earlier tickets. A clock that is set back changes nothing. */
+ * server reads none of the earlier tickets.
+ *
+ * Hours are those of the monotonic clock, which all processes of the machine share. So an hour
+ * takes an hour, whatever happens to the wall clock. */
 #include "tls/context.h"
 
 #include <gossamer/clock.h>
@@ -19,8 +22,6 @@
 #include <sys/random.h>
 
 #define HOUR (3600 * GS_SECOND)
-/* A leap of the clock over more hours (a year) takes as many steps. */
-#define MAX_STEPS 8800
 
 struct keys {
     unsigned char name[32], cipher[32], mac[32];
@@ -49,7 +50,7 @@ __attribute__((constructor)) static void start(void)
 {
     ratchet.is_random =
         getrandom(ratchet.secret, sizeof ratchet.secret, 0) == sizeof ratchet.secret;
-    ratchet.hour = gs_clock_wall() / HOUR;
+    ratchet.hour = gs_clock_now() / HOUR;
     pthread_atfork(lock, unlock, unlock);
 }
 
@@ -75,9 +76,7 @@ static bool turn_to(uint64_t hour)
         return false;
     if (!ratchet.has_keys)
         ratchet.has_keys = derive_keys();
-    for (unsigned i = 0; ratchet.has_keys && ratchet.hour < hour; i++) {
-        if (i == MAX_STEPS)
-            ratchet.hour = hour - 1;
+    while (ratchet.has_keys && ratchet.hour < hour) {
         unsigned char next[32];
         ratchet.last = ratchet.current;
         ratchet.has_last = true;
@@ -103,21 +102,23 @@ static bool set_keys(const struct keys *keys, const unsigned char *iv, EVP_CIPHE
 }
 
 /* OpenSSL compares 16 bytes of a name, and calls this for each ticket: 0 is an unknown one, 2 one
- * that is to be renewed. */
+ * that is to be renewed. Those of TLS 1.3 always are, since a client uses each once, so that its
+ * connections cannot be linked (RFC 8446, C.4). */
 int gs_tls_ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
                       EVP_MAC_CTX *mac, int encrypts)
 {
     struct keys current, last;
-    (void)ssl;
+    bool is_used_once = !encrypts && SSL_version(ssl) == TLS1_3_VERSION;
     lock();
-    bool has_keys = turn_to(gs_clock_wall() / HOUR);
+    bool has_keys = turn_to(gs_clock_now() / HOUR);
     bool has_last = has_keys && ratchet.has_last;
     current = ratchet.current;
     last = ratchet.last;
     unlock();
     bool is_current = has_keys && (encrypts || !memcmp(name, current.name, 16));
     bool is_last = has_last && !is_current && !memcmp(name, last.name, 16);
-    int result = is_current ? 1 : is_last ? 2 : encrypts ? -1 : 0;
+    bool is_renewed = is_last || is_used_once;
+    int result = is_current || is_last ? 1 + is_renewed : encrypts ? -1 : 0;
     if (encrypts && is_current) {
         memcpy(name, current.name, 16);
         if (getrandom(iv, 16, 0) != 16)

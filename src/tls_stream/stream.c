@@ -30,17 +30,56 @@ static void *new_engine(void *argument)
     return NULL;
 }
 
-static void *free_engine(void *engine)
+/* A session of TLS 1.3 that was offered is used up. */
+static void keep_session(struct gs_tls *tls)
 {
-    gs_tls_engine_free(engine);
+    struct gs_tls_session *session = gs_tls_engine_session(tls->engine);
+    struct gs_tls_info info;
+    gs_tls_engine_info(tls->engine, &info);
+    bool is_used_up = session == tls->offered && info.version && strcmp(info.version, "TLSv1.2");
+    if (session && info.is_established && !info.failure && !is_used_up)
+        gs_tls_session_keep(tls->context, tls->server_name, session);
+    else
+        gs_tls_session_free(session);
+}
+
+static void *free_engine(void *argument)
+{
+    struct gs_tls *tls = argument;
+    if (tls->context)
+        keep_session(tls);
+    gs_tls_session_free(tls->offered);
+    gs_tls_engine_free(tls->engine);
+    gs_tls_context_release(tls->context);
     return NULL;
 }
 
 static void free_stream(struct gs_tls *tls)
 {
-    gs_thread_call_on_worker_stack(free_engine, tls->engine);
+    gs_thread_call_on_worker_stack(free_engine, tls);
+    free(tls->server_name);
     free(tls->input);
     free(tls);
+}
+
+/* Without memory, the handshake is a full one. */
+static void *offer_session(void *argument)
+{
+    struct gs_tls *tls = argument;
+    tls->offered = gs_tls_session_take(tls->context, tls->server_name);
+    if (tls->offered)
+        (void)!gs_tls_engine_resume(tls->engine, tls->offered);
+    return NULL;
+}
+
+static void use_sessions(struct gs_tls *tls, const struct creation *creation)
+{
+    tls->server_name = strdup(creation->server_name);
+    if (!tls->server_name)
+        return;
+    gs_tls_context_hold(creation->context);
+    tls->context = creation->context;
+    gs_thread_call_on_worker_stack(offer_session, tls);
 }
 
 static int new_stream(struct creation *creation, int fd, struct gs_tls **ret_tls)
@@ -55,6 +94,8 @@ static int new_stream(struct creation *creation, int fd, struct gs_tls **ret_tls
     }
     tls->engine = creation->engine;
     tls->fd = fd;
+    if (creation->server_name)
+        use_sessions(tls, creation);
     *ret_tls = tls;
     return 0;
 }

@@ -38,6 +38,11 @@ struct gs_tls {
     struct gs_tls_engine *engine;
     int fd;
 
+    /* A client's. */
+    struct gs_tls_context *context; /* that keeps sessions; NULL: none is kept */
+    char *server_name;
+    struct gs_tls_session *offered; /* NULL: none */
+
     /* The sender's. */
     int send_error; /* why nothing more can be sent; 0: it can */
     unsigned sends;

@@ -117,6 +117,7 @@ CORE_MODULES = (
     "disk",
     "error_log",
     "tls",
+    "half_open",
 )
 
 # On a connection, these run the code of another architecture, and differ in who accepts it: they

@@ -4,7 +4,6 @@ import json
 import re
 import subprocess
 from dataclasses import dataclass
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +11,6 @@ import pytest
 from installation import PROGRAM, ROOT
 
 SOURCES = ROOT / "tests/compiler/report"
-EMPTY = {"meta", "link", "br", "path", "rect"}
-LEFT_OPEN = {"td", "th"}
 
 pytestmark = pytest.mark.skipif(
     not (PROGRAM.parent / "compiler/home/plugin.so").is_file(),
@@ -47,7 +44,6 @@ class Reports:
     program: Path
     text: str
     json: dict[str, Any]
-    page: str
 
     def thread(self, entry: str) -> dict[str, Any]:
         """Return what is said of a thread."""
@@ -61,11 +57,11 @@ class Reports:
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Reports:
     folder = tmp_path_factory.mktemp("reports")
-    names = ("r.txt", "r.json", "r.html")
+    names = ("r.txt", "r.json")
     done = compile_program(folder, "server.c", *(f"--report={folder / name}" for name in names))
     assert (done.returncode, done.stderr) == (0, "")
-    text, data, page = ((folder / name).read_text() for name in names)
-    return Reports(folder / "program", text, json.loads(data), page)
+    text, data = ((folder / name).read_text() for name in names)
+    return Reports(folder / "program", text, json.loads(data))
 
 
 def test_a_program_with_a_report_does_what_it_does_without(reports: Reports) -> None:
@@ -136,7 +132,6 @@ def test_what_functions_need_of_stacks_is_a_bound_or_has_a_reason(reports: Repor
     assert 3 << 16 < say["stack_bytes"] < 1 << 18
     assert say["stack_unknown"] == ""
     assert f"    it needs at most {say['stack_bytes']} bytes of stack\n" in reports.text
-    assert f"it needs at most {say['stack_bytes']} bytes of stack</p>" in reports.page
     assert main["stack_bytes"] is None
     assert main["stack_unknown"] == "main calls socketpair, whose need is not known"
 
@@ -150,51 +145,7 @@ def test_what_threads_need_of_the_stack_of_their_worker(reports: Reports) -> Non
     reason = "the recursion of descend"
     assert walk["worker_stack_unknown"] == reason
     assert f"of which it needs an unknown number of bytes ({reason})\n" in reports.text
-    assert "@{" not in reports.text + reports.page + json.dumps(reports.json)
-
-
-class Outline(HTMLParser):
-    """Collects the links of a page, their targets, and elements that are closed wrongly."""
-
-    def __init__(self) -> None:
-        """Initialise: no element is open."""
-        super().__init__()
-        self.open: list[str] = []
-        self.links: set[str] = set()
-        self.targets: set[str] = set()
-        self.wrong: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        """Note an element."""
-        names = dict(attrs)
-        if tag not in EMPTY | LEFT_OPEN:
-            self.open.append(tag)
-        if "href" in names:
-            self.links.add(names["href"] or "")
-        if "id" in names:
-            self.targets.add(f"#{names['id']}")
-
-    def handle_endtag(self, tag: str) -> None:
-        """Close the innermost element."""
-        if tag not in EMPTY | LEFT_OPEN and (not self.open or self.open.pop() != tag):
-            self.wrong.append(tag)
-
-
-def test_the_page_is_whole_and_its_graph_has_all_functions(reports: Reports) -> None:
-    outline = Outline()
-    outline.feed(reports.page)
-    assert (outline.wrong, outline.open) == ([], [])
-    assert outline.links
-    assert outline.links <= outline.targets
-    for one in reports.json["converted"]:
-        is_internal = one["name"] == "start of main"
-        assert (f">{one['name']}</text>" in reports.page) != is_internal
-
-
-def test_the_page_has_the_variables_and_what_threads_share(reports: Reports) -> None:
-    assert "<td>line server.c:" in reports.page
-    assert "<td>lock (server.c:" in reports.page
-    assert ">start of main<" not in reports.page
+    assert "@{" not in reports.text + json.dumps(reports.json)
 
 
 def test_the_sections_of_a_lock_are_named_with_their_threads(reports: Reports) -> None:

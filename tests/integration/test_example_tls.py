@@ -13,6 +13,8 @@ from pathlib import Path
 import pytest
 from installation import EXAMPLES, HAS_TLS
 
+from tls import make_certificate
+
 pytestmark = pytest.mark.skipif(
     not HAS_TLS or not shutil.which("openssl"), reason="built without OpenSSL, or no openssl"
 )
@@ -21,13 +23,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture(scope="module")
 def pair(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Make a certificate for localhost; return it and its key."""
-    folder = tmp_path_factory.mktemp("tls")
-    certificate, key = folder / "certificate.pem", folder / "key.pem"
-    make = "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2"
-    names = ["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"]
-    files = ["-keyout", key, "-out", certificate]
-    subprocess.run([*make.split(), *names, *files], check=True, capture_output=True)
-    return certificate, key
+    return make_certificate(tmp_path_factory.mktemp("tls"), "localhost")
 
 
 def connect(address: tuple[str, int], certificate: Path, version: ssl.TLSVersion) -> ssl.SSLSocket:

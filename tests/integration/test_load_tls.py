@@ -475,3 +475,14 @@ def test_a_file_without_a_certificate_is_named(tmp_path: Path, option: str) -> N
     found = load(tmp_path, 1, option, str(file))
     assert (found.status, found.stderr.count("\n")) == (2, 1)
     assert str(file) in found.stderr
+
+
+def test_a_server_without_http2_is_refused_with_a_reason(
+    tmp_path: Path, certificates: Certificates
+) -> None:
+    with running(TlsServer(certificates.server())) as server:
+        found = load(tmp_path, server.port, "-c", "1", "-n", "2", "--http2")
+    if "needs nghttp2" in found.stderr:
+        pytest.skip("built without nghttp2")
+    assert found.errors() == {"handshake": 2}
+    assert "leave out --http2" in found.report["tls_reason"]

@@ -1,22 +1,35 @@
 """TLS in all architectures: handshakes, certificates that change, and the ends of connections."""
 
+import re
+import select
 import shutil
 import signal
 import socket
 import ssl
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+import test_serve_strict
 from conftest import SMALL, Serve, Starter, at_once
-from metrics import PATH, parse, read, value
-from server import Server, attempts
+from metrics import PATH, read, value
+from server import FULL_CONFIGURATIONS, Server, attempts
+from test_serve_strict import whole
 from wire import Wire, connect, get, name_of, request
 
-from tls import TlsSocket, certificate_files, listen_arguments, make_certificate, replace, trusting
+from tls import (
+    TlsSocket,
+    certificate_files,
+    client_hello,
+    listen_arguments,
+    make_certificate,
+    replace,
+)
 
 LARGE = bytes(range(256)) * 4096
 PLAIN = ("--listen", "127.0.0.1:0")
+METRICS = ("--metrics", PATH)
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +43,14 @@ def shared(
         starter.stop()
     finally:
         starter.clean()
+
+
+def speaking_1_2() -> ssl.SSLContext:
+    """Return the context of a client that trusts any server, and does not know TLS 1.3."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.maximum_version = ssl.TLSVersion.TLSv1_2
+    return context
 
 
 # ---- Answers ----
@@ -92,6 +113,19 @@ def test_listeners_with_and_without_tls_serve_the_same(shared: Server) -> None:
     assert [get(address, "/a.txt").body for address in shared.addresses] == [b"hello\n"] * 2
 
 
+@at_once
+def test_strict_parsing_is_the_same_in_the_other_architectures(
+    serve: Serve, root: Path, configuration: str
+) -> None:
+    """Check all cases; test_serve_tls_cases.py does so where all tests are run, also in pieces."""
+    if configuration in FULL_CONFIGURATIONS:
+        pytest.skip("it is checked there")
+    server = serve(root, *listen_arguments(), clients=8)
+    test_serve_strict.test_it_is_refused_and_the_connection_closed(server, whole)
+    test_serve_strict.test_it_is_served_and_the_connection_kept(server, whole)
+    test_serve_strict.test_it_is_answered_and_the_connection_kept(server, whole)
+
+
 # ---- Ends ----
 
 
@@ -149,6 +183,38 @@ def test_a_client_of_an_old_version_is_refused(shared: Server) -> None:
         assert plain.recv(100)[:1] == b"\x15"
 
 
+# ---- The log ----
+
+
+@at_once
+def test_the_log_names_what_was_agreed_on(serve: Serve, root: Path) -> None:
+    log = root.parent / "log"
+    options = ("--access-log", str(log), "--log-tls", "--workers", "1")
+    server = serve(root, *listen_arguments(), *PLAIN, *options)
+    for name, context in (("first.test", None), ('a"b', speaking_1_2())):
+        with connect(server.address, context=context, name=name) as wire:
+            assert wire.get("/a.txt").status == 200
+    assert get(server.addresses[1], "/a.txt").status == 200
+    # The answer that this one gets is never complete.
+    with Wire(server.address, receive_buffer=4096) as wire:
+        wire.send(request("GET", "/large.bin") * 8)
+        wire.head()
+        wire.reset()
+    for _ in attempts():
+        lines = log.read_text().splitlines()
+        if len(lines) >= 4:
+            break
+    endings = {" ".join(line.split()[-3:]) for line in lines}
+    ciphers = "TLS_AES_(128|256)_GCM_SHA(256|384)", "ECDHE-ECDSA-AES(128|256)-GCM-SHA(256|384)"
+    for ending in (
+        f'"TLSv1.3" "{ciphers[0]}" "first.test"',
+        f'"TLSv1.2" "{ciphers[1]}" "a\\\\x22b"',
+        '"-" "-" "-"',
+        f'"TLSv1.3" "{ciphers[0]}" "localhost"',
+    ):
+        assert any(re.fullmatch(ending, found) for found in endings), (ending, lines)
+
+
 # ---- Sessions and counts ----
 
 
@@ -166,10 +232,15 @@ def test_a_session_is_resumed_and_counted(serve: Serve, root: Path) -> None:
     with Wire(tuple(server.address)) as wire:
         wire.send(request("GET", "/"))
         wire.rest()
+    with connect(server.address, context=speaking_1_2()) as wire:
+        assert wire.get("/a.txt").status == 200
     for _ in attempts():
         samples = read(server)
         if value(samples, "tls_failed_total", reason="http") == 1:
             break
+    assert value(samples, "tls_handshakes_total", version="1.2") == 1
+    days = (value(samples, "tls_certificate_expiry_seconds") - time.time()) / 86400
+    assert 360 < days < 366
     assert value(samples, "tls_resumed_total") >= 1
     assert value(samples, "tls_handshakes_total", version="1.3") >= 3
 
@@ -209,50 +280,57 @@ def test_a_certificate_that_changes_is_loaded_and_a_broken_one_is_not(
 def test_clients_that_do_not_complete_the_handshake_are_closed_in_time(
     serve: Serve, root: Path
 ) -> None:
-    server = serve(root, *listen_arguments(), "--header-timeout", "500ms", "--no-defer-accept")
+    options = ("--header-timeout", "500ms", "--no-defer-accept", *METRICS)
+    server = serve(root, *listen_arguments(), *options)
     with socket.create_connection(tuple(server.address)) as silent:
-        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        hello = trusting().wrap_bio(incoming, outgoing, server_hostname="localhost")
-        with pytest.raises(ssl.SSLWantReadError):
-            hello.do_handshake()
-        silent.sendall(outgoing.read())
+        silent.sendall(client_hello())
         while silent.recv(65536):
             pass
+    with socket.create_connection(tuple(server.address)) as leaving:
+        leaving.sendall(client_hello())
+        leaving.recv(1)
+    for _ in attempts():
+        if value(samples := read(server), "tls_failed_total", reason="incomplete") == 2:
+            break
+    assert value(samples, "tls_failed_total", reason="incomplete") == 2
 
 
-def counts(wire: Wire, has_asked: bool = False) -> dict[str, float]:
-    """Return how many connections are open, and how many have failed, by a page asked for."""
-    if not has_asked:
-        wire.send(request("GET", PATH))
-    samples = parse(wire.response().body.decode())
-    failed = value(samples, "tls_failed_total", reason="http")
-    return {"connections": value(samples, "connections"), "failed": failed}
-
-
-# Architectures that make few steps of handshakes before they look for events again.
-IN_TURNS = ("user", "event", "eager")
+# Architectures whose kernel threads make few steps of handshakes before they look for events again.
+IN_TURNS = ("user", "event", "eager", "quad")
 
 
 def test_many_handshakes_do_not_delay_other_connections(
     serve: Serve, root: Path, arch: str
 ) -> None:
     if arch not in IN_TURNS:
-        pytest.skip("handshakes have no turns")
-    options = ("--workers", "1", "--no-defer-accept", "--metrics", PATH)
-    server = serve(root, *listen_arguments(), *options)
+        pytest.skip("handshakes have turns elsewhere")
+    server = serve(root, *listen_arguments(), "--workers", "1", "--no-defer-accept", *METRICS)
     many = [Wire(tuple(server.address)) for _ in range(40)]
     with Wire(server.address) as kept:
-        assert any(counts(kept)["connections"] > len(many) for _ in attempts())
+        are_open = f'connections{{arch="{arch}"}} {len(many) + 1}\n'
+        assert any(are_open in kept.get(PATH).body.decode() for _ in attempts())
         server.send_signal(signal.SIGSTOP)
         for wire in many:
-            wire.send(request("GET", "/"))
-        kept.send(request("GET", PATH))
+            wire.send(client_hello())
+        kept.send(request("GET", "/a.txt"))
         server.send_signal(signal.SIGCONT)
-        # Each of the many is a handshake that fails at once.
-        assert counts(kept, has_asked=True)["failed"] < len(many) / 2
+        assert kept.response().body == b"hello\n"
+        answered, _, _ = select.select([wire.socket for wire in many], [], [], 0)
+        assert len(answered) < len(many) / 2
     for wire in many:
-        assert wire.head().status == 400
+        assert wire.socket.recv(1) == b"\x16"
         wire.close()
+
+
+def test_handshakes_have_a_stage_of_their_own(shared: Server) -> None:
+    if shared.arch != "stage":
+        pytest.skip("there are no stages")
+    handled = value(read(shared), "stage_events_total", stage="handshake")
+    assert handled > 0
+    with Wire(shared.addresses[1]) as wire:
+        assert wire.get("/a.txt").status == 200
+    get(shared.address, "/a.txt")
+    assert value(read(shared), "stage_events_total", stage="handshake") > handled
 
 
 @at_once

@@ -1,6 +1,7 @@
 """TLS for tests: certificates, and sockets that encrypt."""
 
 import atexit
+import contextlib
 import functools
 import shutil
 import socket
@@ -65,6 +66,15 @@ def trusting() -> ssl.SSLContext:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def client_hello() -> bytes:
+    """Return the first message of a client."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    hello = trusting().wrap_bio(incoming, outgoing, server_hostname="localhost")
+    with contextlib.suppress(ssl.SSLWantReadError):
+        hello.do_handshake()
+    return outgoing.read()
 
 
 class TlsSocket:

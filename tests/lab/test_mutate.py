@@ -9,7 +9,7 @@ import pytest
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools"))
 
-from mutation import mutants, stages
+from mutation import equivalent, mutants, stages
 from mutation.stages import Stage
 
 SOURCE = """static int take(struct box *box)
@@ -140,3 +140,20 @@ def test_the_quickest_tests_whose_programs_have_changed_are_run(
     assert stage.judge({"same", "changed"}, 60) == "['changed'] (5,)"
     assert stage.judge({"same", "changed"}, 2) == "[] (5,)"
     assert stage.judge({"same", "left out", "changed"}, math.inf) == "['changed'] (5, 6)"
+
+
+def test_each_equivalent_mutant_is_one_that_there_can_be() -> None:
+    there = {
+        (m.file, m.function, m.kind, equivalent.text_of(m.file, m.line))
+        for m in mutants.all_mutants()
+    }
+    assert set(equivalent.read_equivalent()) <= there
+
+
+def test_an_equivalent_mutant_whose_line_has_changed_is_an_error(tmp_path: Path) -> None:
+    listed = tmp_path / "equivalent.toml"
+    entry = {"file": "src/base/pool.c", "function": "work", "kind": "line", "text": "no such;"}
+    told = "".join(f'{name} = "{value}"\n' for name, value in entry.items())
+    listed.write_text(f'[[mutant]]\n{told}why = "a reason"\n')
+    with pytest.raises(SystemExit, match="no such;"):
+        equivalent.read_equivalent(listed)

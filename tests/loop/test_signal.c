@@ -137,6 +137,32 @@ TEST(signal_stopped_after_it_was_raised_is_not_called)
     gs_loop_free(loop);
 }
 
+/* Relaxed: nothing but the signal orders the two threads. */
+static atomic_bool is_raised;
+static int written;
+
+static void *write_and_raise(void *unused)
+{
+    written = 1;
+    raise(SIGUSR1);
+    atomic_store_explicit(&is_raised, true, memory_order_relaxed);
+    return unused;
+}
+
+TEST(callback_sees_what_was_written_before_the_signal)
+{
+    pthread_t thread;
+    set_up();
+    CHECK_EQ(gs_signal_start(&a, SIGUSR1), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, write_and_raise, NULL), 0);
+    while (!atomic_load_explicit(&is_raised, memory_order_relaxed))
+        sched_yield();
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(written, 1);
+    pthread_join(thread, NULL);
+    gs_loop_free(loop);
+}
+
 static void *send_to_process(void *data)
 {
     (void)data;
@@ -239,6 +265,35 @@ static struct gs_loop *start_own(struct gs_signal *signal, int number)
         abort();
     return own;
 }
+
+/* ---- Two kernel threads ---- */
+
+static pthread_barrier_t both_watch;
+
+static void *stop_with_another(void *unused)
+{
+    struct gs_signal signal;
+    struct gs_loop *own = start_own(&signal, SIGUSR1);
+    pthread_barrier_wait(&both_watch);
+    gs_signal_stop(&signal);
+    gs_loop_free(own);
+    return unused;
+}
+
+TEST(loops_of_two_kernel_threads_stop_watching_the_signal_at_once)
+{
+    pthread_t thread;
+    struct sigaction action;
+    CHECK_EQ(pthread_barrier_init(&both_watch, NULL, 2), 0);
+    CHECK_EQ(pthread_create(&thread, NULL, stop_with_another, NULL), 0);
+    stop_with_another(NULL);
+    pthread_join(thread, NULL);
+    pthread_barrier_destroy(&both_watch);
+    CHECK_EQ(sigaction(SIGUSR1, NULL, &action), 0);
+    CHECK(action.sa_handler == SIG_DFL);
+}
+
+/* ---- Forks at a moment of another kernel thread ---- */
 
 static __thread bool is_raiser;
 

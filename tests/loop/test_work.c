@@ -418,6 +418,8 @@ static int end_of(pid_t pid)
 static int check_child(void)
 {
     alarm(60);
+    /* As a kernel thread leaves it that was sending at the fork. */
+    items[0].work.watcher.pending.next = &items[1].work.watcher.pending;
     if (gs_loop_after_fork(loop) || gs_loop_run(loop) || done != 3)
         return 1;
     if (items[0].result != -ECANCELED || items[1].result != -ECANCELED ||

@@ -63,7 +63,7 @@ static struct gs_http_log_entry entry(const char *line)
 static void write_line(const char *line)
 {
     struct gs_http_log_entry it = entry(line);
-    serve_log_write(&writer, "127.0.0.1", &it);
+    serve_log_write(&writer, "127.0.0.1", &it, NULL);
 }
 
 TEST(a_line_is_in_the_combined_format)
@@ -73,7 +73,7 @@ TEST(a_line_is_in_the_combined_format)
     struct gs_http_log_entry it = entry("GET / HTTP/1.1");
     it.referer = "http://a/b";
     it.user_agent = "test/1 (x)";
-    serve_log_write(&writer, "::1", &it);
+    serve_log_write(&writer, "::1", &it, NULL);
     CHECK(serve_log_flush(&writer));
     CHECK_STR(contents(path), "::1 - - [21/Nov/2026:13:00:00 +0100] \"GET / HTTP/1.1\" 200 6 "
                               "\"http://a/b\" \"test/1 (x)\"\n");
@@ -86,6 +86,26 @@ TEST(what_a_request_did_not_have_is_a_dash)
     write_line(NULL);
     CHECK(serve_log_flush(&writer));
     CHECK(strstr(contents(path), "] \"-\" 200 6 \"-\" \"-\"\n"));
+    stop();
+}
+
+TEST(fields_of_tls_follow_if_they_are_asked_for)
+{
+    const struct gs_tls_info tls = {.version = "TLSv1.3", .cipher = "AES", .server_name = "a\"b"};
+    const struct gs_tls_info nothing = {.version = "TLSv1.2"};
+    struct gs_http_log_entry it = entry("GET / HTTP/1.1");
+    start();
+    serve_log_write(&writer, "::1", &it, &tls);
+    writer.has_tls = true;
+    serve_log_write(&writer, "::1", &it, &tls);
+    serve_log_write(&writer, "::1", &it, &nothing);
+    serve_log_write(&writer, "::1", &it, NULL);
+    CHECK(serve_log_flush(&writer));
+    CHECK(strstr(contents(path), " \"-\" \"-\"\n"
+                                 "::1"));
+    CHECK(strstr(text, "\"-\" \"-\" \"TLSv1.3\" \"AES\" \"a\\x22b\"\n"));
+    CHECK(strstr(text, "\"-\" \"-\" \"TLSv1.2\" \"-\" \"-\"\n"));
+    CHECK(strstr(text, "\"-\" \"-\" \"-\" \"-\" \"-\"\n"));
     stop();
 }
 
@@ -117,7 +137,7 @@ TEST(texts_of_any_length_leave_lines_whole)
     struct gs_http_log_entry it = entry(long_text);
     it.referer = it.user_agent = long_text;
     for (int i = 0; i < 10; i++)
-        serve_log_write(&writer, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", &it);
+        serve_log_write(&writer, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", &it, NULL);
     CHECK(serve_log_flush(&writer));
     int lines = 0;
     for (const char *at = contents(path); *at; at = strchr(at, '\n') + 1, lines++) {
@@ -302,9 +322,11 @@ TEST(no_line_is_longer_than_an_atomic_write)
     struct gs_http_log_entry it = entry(long_text);
     it.referer = it.user_agent = long_text;
     it.body_bytes = UINT64_MAX;
-    writer.is_relayed = true;
+    const struct gs_tls_info tls = {
+        .version = "TLSv1.3", .cipher = "TLS_CHACHA20_POLY1305_SHA256", .server_name = long_text};
+    writer.is_relayed = writer.has_tls = true;
     for (int i = 0; i < 2; i++)
-        serve_log_write(&writer, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", &it);
+        serve_log_write(&writer, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", &it, &tls);
     for (int i = 0; i < 2; i++) {
         CHECK_EQ(serve_log_flush(&writer), i > 0);
         CHECK(!writer.has_partial_line);
@@ -342,7 +364,7 @@ TEST(a_part_of_a_line_in_a_file_is_taken_back)
 TEST(a_line_without_memory_is_counted)
 {
     start();
-    serve_log_write(&writer, "::1", NULL);
+    serve_log_write(&writer, "::1", NULL, NULL);
     CHECK_EQ(losses.lines, 1);
     CHECK(serve_log_flush(&writer));
     stop();

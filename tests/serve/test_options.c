@@ -131,18 +131,20 @@ TEST(flags_for_files_reach_their_place)
 TEST(certificates_have_keys_in_the_same_order)
 {
     CHECK_EQ(PARSE("--listen=https://1", "--certificate=a", "--key=b", "--certificate=c", "--key=d",
-                   "--passphrase-file=e", "--hsts=1h", "/"),
+                   "--passphrase-file=e", "--hsts=1h", "--access-log=f", "--log-tls", "/"),
              0);
     CHECK_EQ(options.certificates.count, 2);
     CHECK_STR(options.certificates.items[1], "c");
     CHECK_STR(options.keys.items[1], "d");
     CHECK_STR(options.passphrase_file, "e");
     CHECK_EQ(options.hsts_ns, 3600 * GS_SECOND);
-    CHECK(!options.redirects);
+    CHECK(options.logs_tls && !options.redirects);
     serve_options_done(&options);
     CHECK_REFUSED("needs --certificate", "--listen=https://1", "/");
     CHECK_REFUSED("no --listen begins", "--certificate=a", "/");
     CHECK_REFUSED("no --listen begins", "--redirect-https", "/");
+    CHECK_REFUSED("--log-tls needs", "--listen=https://1", "--certificate=a", "--log-tls", "/");
+    CHECK_REFUSED("--log-tls needs", "--access-log=a", "--log-tls", "/");
     CHECK_REFUSED("--key", "--listen=https://1", "--certificate=a", "--key=b", "--key=c", "/");
     CHECK_REFUSED("--redirect-https", "--listen=https://1", "--listen=2", "--certificate=a",
                   "--hsts=1", "/");

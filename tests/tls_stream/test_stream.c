@@ -29,6 +29,42 @@ TEST(what_one_side_sends_the_other_receives)
     run_tls(echo);
 }
 
+/* Connect, let the ticket arrive, and close. Returns whether a session was resumed. */
+static bool visit(void)
+{
+    struct gs_tls_info info;
+    connect_tls();
+    say(server, "answer");
+    hear(client, "answer");
+    gs_tls_info(client, &info);
+    close_tls();
+    return info.is_resumed;
+}
+
+static struct gs_tls_session *take(const char *server_name)
+{
+    return gs_tls_session_take(client_context, server_name);
+}
+
+static void *visit_again(void *unused)
+{
+    gs_tls_session_free(take("server.test")); /* of the run with one worker */
+    MUST(!visit());
+    for (int i = 0; i < 3; i++)
+        MUST(visit());
+    struct gs_tls_session *session = take("server.test");
+    MUST(session && !take("server.test"));
+    MUST(!visit());
+    gs_tls_session_keep(client_context, "other.test", session);
+    MUST(visit());
+    return unused;
+}
+
+TEST(next_connection_to_a_server_resumes_the_session)
+{
+    run_tls(visit_again);
+}
+
 static void *half_close(void *unused)
 {
     char byte;

@@ -1,12 +1,9 @@
 /* New processes. A forked child has one thread, the caller's, and no runtime: it is a plain process
  * until it creates a thread itself. A child that shares the memory until it executes a program
  * (posix_spawn) has a stack of its own, and is left alone. */
-#include "compat/pthread/start/call_sites.h"
 #include "compat/pthread/start/dump.h"
 #include "compat/pthread/start/environment.h"
 #include "compat/pthread/start/memory.h"
-#include "compat/pthread/start/sanitizer.h"
-#include "compat/pthread/threads/credentials.h"
 #include "compat/pthread/threads/task.h"
 
 #include <errno.h>
@@ -39,14 +36,12 @@ void gs_run_deactivate(struct task *task)
     gs_kernel_threads_forget();
     gs_pool_forget();
     gs_timers_forget();
-    gs_credentials_forget();
     gs_futexes_forget();
     gs_descriptors_forget();
     gs_signals_forget(task);
     gs_dump_forget();
     gs_tasks_forget();
     gs_carriers_forget();
-    gs_sanitizer_forget();
     gs_task = NULL;
     gs_task_is_inside = false;
 }
@@ -54,12 +49,9 @@ void gs_run_deactivate(struct task *task)
 long gs_task_fork(struct task *task, long flags, const long *arguments, ucontext_t *context)
 {
     struct fork_call call = {flags & ~(long)(CLONE_VM | CLONE_VFORK), arguments};
-    if (flags & CLONE_VM && arguments[1]) {
-        if (!(flags & CLONE_VFORK))
-            gs_call_sites_stop();
+    if (flags & CLONE_VM && arguments[1])
         return gs_run_clone(flags, (void *)arguments[1], (void *)arguments[2], (void *)arguments[3],
                             arguments[4], (void *)context->uc_mcontext.gregs[REG_RIP]);
-    }
     gs_memory_lock();
     long pid = gs_fork_leaving(fork_process, &call);
     if (pid) {

@@ -108,7 +108,7 @@ unsigned gs_futex_wake(const uint32_t *address, unsigned count, uint32_t bits)
     return woken;
 }
 
-/* Threads that end while another one changes the user wait until a word is no longer zero. */
+/* Waiters for a lock of the address sanitizer wait until a word is no longer zero. */
 static bool has_changed(const struct futex_waiter *waiter)
 {
     uint32_t now = 0;
@@ -121,7 +121,7 @@ static bool has_changed(const struct futex_waiter *waiter)
  * initializes its bucket first (sequentially consistent), or it has taken its lock after this. */
 void gs_futexes_look_again(void)
 {
-    enum { CONTENDED = 2, SET_USER_MIN = -2 }; /* as the C library changes users: -1 and -2 */
+    enum { CONTENDED = 2, SET_USER = -2 }; /* for a thread to begin, before its user changes */
     for (unsigned i = 0; i < BUCKETS; i++) {
         struct bucket *bucket = &buckets[i];
         if (!atomic_load(&bucket->is_initialized))
@@ -130,7 +130,7 @@ void gs_futexes_look_again(void)
         struct gs_list *link = bucket->waiters.next;
         for (; link != &bucket->waiters; link = link->next) {
             struct futex_waiter *waiter = gs_container_of(link, struct futex_waiter, link);
-            if (waiter->value == CONTENDED || waiter->value >= (uint32_t)SET_USER_MIN ||
+            if (waiter->value == CONTENDED || waiter->value == (uint32_t)SET_USER ||
                 (!waiter->value && has_changed(waiter)))
                 gs_task_wake(waiter->task, WAKE_DONE);
         }

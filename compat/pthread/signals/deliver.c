@@ -1,9 +1,7 @@
 /* Calling the program's signal handlers, in the kernel's stead: on the task's stack or its
  * alternate one, with the context of the system call, the kick or the fault that interrupted the
  * program. */
-#include "compat/pthread/start/call_sites.h"
 #include "compat/pthread/start/dump.h"
-#include "compat/pthread/threads/credentials.h"
 #include "compat/pthread/threads/task.h"
 
 #include <errno.h>
@@ -263,10 +261,6 @@ void gs_on_signal(int number, siginfo_t *info, void *context)
         handle_fault(number, info, context);
         return;
     }
-    if (number == GS_SET_USER && info->si_code == -GS_SET_USER) {
-        gs_credentials_change();
-        return;
-    }
     const int receiver = gs_run.process_id;
     if (gs_syscall(SYS_gettid, 0, 0, 0, 0, 0, 0) != receiver)
         pass_to_receiver(receiver, number, info);
@@ -292,7 +286,6 @@ void gs_on_kick(int number, siginfo_t *info, void *context)
     }
     gs_carrier_stop_if_ending();
     gs_task_enter(task);
-    gs_call_sites_roll_back(context);
     accept_kicks();
     if (GS_UNLIKELY(atomic_load_explicit(&task->must_dump, memory_order_relaxed)))
         gs_dump_self(task);

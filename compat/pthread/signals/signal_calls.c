@@ -1,6 +1,5 @@
 /* System calls about signals. */
 #include "compat/pthread/start/calls.h"
-#include "compat/pthread/threads/credentials.h"
 #include "compat/pthread/threads/task.h"
 
 #include <errno.h>
@@ -222,6 +221,9 @@ long gs_call_kill(struct task *task, const long *arguments, ucontext_t *context)
     return gs_syscall(SYS_kill, arguments[0], number, 0, 0, 0, 0);
 }
 
+/* Of the C library, to all of its threads: each makes the same call. */
+enum { SET_USER = 33 };
+
 static long send_to_thread(unsigned tid, int number, const siginfo_t *info)
 {
     if (number < 0 || number > SIGNALS)
@@ -250,11 +252,11 @@ static long send_code(long pid, unsigned tid, int number, int code)
 
 long gs_call_tgkill(struct task *task, const long *arguments, ucontext_t *context)
 {
-    (void)context;
+    (void)task, (void)context;
     if (arguments[0] <= 0 || (int)arguments[1] <= 0)
         return -EINVAL;
-    if (arguments[0] == own_pid() && (int)arguments[2] == GS_SET_USER)
-        return gs_credentials_signal(task, (unsigned)arguments[1]);
+    if (arguments[0] == own_pid() && (int)arguments[2] == SET_USER)
+        gs_report_refusal("the program changes its user or groups when it has threads");
     return send_code(arguments[0], (unsigned)arguments[1], (int)arguments[2], SI_TKILL);
 }
 

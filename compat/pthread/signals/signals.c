@@ -11,7 +11,6 @@
  * is not counted until the thread makes a call that may wait, as helpers of the C library do. It
  * contains a signal of the C library's, which programs cannot block. */
 #include "compat/pthread/start/dump.h"
-#include "compat/pthread/threads/credentials.h"
 #include "compat/pthread/threads/task.h"
 #include "src/base/chaos.h"
 
@@ -238,9 +237,8 @@ static long tell_kernel(int number, const struct kernel_action *action)
     if (is_ours(number, action)) {
         ours.handler = (void *)(uintptr_t)gs_run_signal_entry;
         ours.flags = (action->flags & (SA_NOCLDSTOP | SA_NOCLDWAIT)) | SA_SIGINFO |
-                     (number == GS_SET_USER ? SA_RESTART : 0) | SA_RESTORER_FLAG |
-                     (is_fault ? (action->flags & SA_ONSTACK) | SA_NODEFER : 0) |
-                     (number == KICK || number == GS_SET_USER ? SA_ONSTACK : 0);
+                     SA_RESTORER_FLAG | (is_fault ? (action->flags & SA_ONSTACK) | SA_NODEFER : 0) |
+                     (number == KICK ? SA_ONSTACK : 0);
         ours.restorer = (void *)(uintptr_t)gs_run_restorer;
         /* In the receiver, one handler at a time: they take locks. In workers only a kick matters:
          * gs_signal_move is not to be interrupted. */
@@ -542,17 +540,6 @@ void gs_signals_start(struct task *main_task)
     count_mask(main_task, atomic_load(&main_task->mask) & ~GS_INTERNAL_SIGNALS);
     gs_run_release(&lock);
     take_over_pending(main_task);
-}
-
-void gs_signals_adopt(int number)
-{
-    struct kernel_action *action = &actions[number - 1], now;
-    gs_syscall(SYS_rt_sigaction, number, 0, (long)&now, sizeof now.mask, 0, 0);
-    if (now.handler == (void *)(uintptr_t)gs_run_signal_entry)
-        return;
-    *action = now;
-    if (is_ours(number, action))
-        tell_kernel(number, action);
 }
 
 void gs_signals_forget(struct task *task)

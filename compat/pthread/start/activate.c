@@ -1,12 +1,9 @@
 /* The start: when the program creates its first thread, the runtime begins in a kernel thread of
  * its own. The program's first thread becomes a task, and its kernel thread the receiver. */
 #include "compat/pthread/locks/locks.h"
-#include "compat/pthread/start/call_sites.h"
 #include "compat/pthread/start/dump.h"
 #include "compat/pthread/start/environment.h"
 #include "compat/pthread/start/real.h"
-#include "compat/pthread/start/sanitizer.h"
-#include "compat/pthread/threads/credentials.h"
 #include "compat/pthread/threads/task.h"
 #include "src/base/own_descriptors.h"
 
@@ -31,6 +28,14 @@
 #define HWCAP2_FSGSBASE_BIT 2u
 
 struct gs_run gs_run;
+
+/* A program with the thread sanitizer runs natively: the sanitizer would have to see all that the
+ * program does, and nothing of what the runtime does. */
+extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
+
+/* For src/thread/schedule/asan_program.c. */
+extern const char gs_run_needs_no_asan;
+const char gs_run_needs_no_asan = 1;
 
 static struct start_registers main_registers;
 static uint32_t is_handed_over; /* a futex */
@@ -122,11 +127,8 @@ static void *begin(void *unused)
 
 static void *run_runtime(void *unused)
 {
-    static struct gs_native_thread thread;
     const struct gs_threads_options options = {
         .workers = gs_run.workers, .is_silent = true, .leaves_signals = true};
-    gs_native_thread_begins(&thread);
-    gs_credentials_start();
     int err = gs_threads_run(&options, begin, NULL, NULL);
     if (err)
         gs_report_refusal(err == -EBUSY ? "the runtime is in use"
@@ -143,13 +145,10 @@ static void start_runtime(void)
     pthread_attr_init(&attributes);
     pthread_attr_setdetachstate(&attributes, PTHREAD_CREATE_DETACHED);
     pthread_attr_setstacksize(&attributes, RUNTIME_STACK);
-    int err = gs_create_unwatched(&thread, &attributes, run_runtime, NULL);
+    int err = gs_real()->pthread_create(&thread, &attributes, run_runtime, NULL);
     pthread_attr_destroy(&attributes);
     if (err)
         gs_report_refusal("a kernel thread for the runtime cannot be created");
-    if (gs_run.is_watched)
-        gs_sanitizer_create_threads(gs_run.workers); /* the other workers, and the monitor */
-    gs_signals_adopt(GS_SET_USER);
 }
 
 /* On the receiver's stack, with its thread pointer. */
@@ -196,7 +195,7 @@ static unsigned processors(void)
 void gs_run_activate(void)
 {
     struct gs_bare_thread *receiver;
-    if (gs_run.is_active || !gs_run.is_enabled || gs_sanitizer_is_forking())
+    if (gs_run.is_active || !gs_run.is_enabled)
         return;
     if (!(getauxval(AT_HWCAP2) & HWCAP2_FSGSBASE_BIT))
         gs_report_refusal("neither an emulator nor the kernel lets programs set the FS base; if "
@@ -207,7 +206,8 @@ void gs_run_activate(void)
         return;
     if (!gs_run.workers)
         gs_run.workers = processors();
-    const char *reason = !has_memory()    ? "no memory is left for the runtime"
+    const char *reason = tsan_init        ? "the program is built with the thread sanitizer"
+                         : !has_memory()  ? "no memory is left for the runtime"
                          : !raise_limit() ? "no descriptors are left for the runtime"
                                           : NULL;
     if (reason) {
@@ -216,7 +216,6 @@ void gs_run_activate(void)
         gs_report_native(reason);
         return;
     }
-    gs_sanitizer_start();
     gs_run.main_task = new_main_task();
     if (open_descriptors() || gs_bare_thread_new(&receiver))
         gs_report_refusal("there is no memory for the runtime");
@@ -225,7 +224,6 @@ void gs_run_activate(void)
     gs_semaphores_start();
     gs_signals_start(gs_run.main_task);
     gs_scheduling_start(gs_run.main_task);
-    gs_call_sites_start();
     is_handed_over = 0;
     gs_run.is_active = true;
     start_runtime();

@@ -61,7 +61,7 @@ static const char *advice(double busy, double cpu_per_wait_ns, double calls_per_
     if (atomic_load(&measured.peak_threads) < FEW_THREADS)
         return "it gains little: it has few threads";
     if (calls_per_wait > 10)
-        return "it may lose: most of its system calls come by a signal; try --rewrite-calls";
+        return "it may lose: most of its system calls come by a signal";
     return "it gains: most of its threads wait, which costs less memory, and waking less time";
 }
 

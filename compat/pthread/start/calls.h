@@ -48,8 +48,6 @@ gs_call_fn gs_call_close, gs_call_close_range, gs_call_open, gs_call_openat, gs_
     gs_call_fcntl, gs_call_flock, gs_call_dup2, gs_call_wait4, gs_call_waitid, gs_call_sendfile,
     gs_call_splice, gs_call_newfstatat, gs_call_stat, gs_call_access, gs_call_pread,
     gs_call_io_uring_setup;
-/* proc_tasks.c */
-gs_call_fn gs_call_getdents64;
 /* hand_over.c */
 gs_call_fn gs_call_getrandom;
 /* stacks.c */
@@ -68,9 +66,6 @@ gs_call_fn gs_call_setaffinity, gs_call_getaffinity, gs_call_setparam, gs_call_g
 gs_call_fn gs_call_sigaction, gs_call_sigprocmask, gs_call_sigreturn, gs_call_sigaltstack,
     gs_call_sigpending, gs_call_sigsuspend, gs_call_sigtimedwait, gs_call_kill, gs_call_tkill,
     gs_call_tgkill, gs_call_sigqueueinfo, gs_call_tgsigqueueinfo, gs_call_pidfd_send_signal;
-/* credentials.c */
-gs_call_fn gs_call_setuid, gs_call_setgid, gs_call_setreuid, gs_call_setregid, gs_call_setresuid,
-    gs_call_setresgid, gs_call_setgroups;
 /* timers.c */
 gs_call_fn gs_call_timer_create, gs_call_timer_delete, gs_call_timer_settime, gs_call_alarm,
     gs_call_setitimer;

@@ -95,7 +95,9 @@ static void return_fast(const ucontext_t *context)
         gs_run_return(context->uc_mcontext.gregs, state, stored.xstate_bv);
 }
 
-void gs_emulate_in(struct task *task, ucontext_t *context)
+/* Make the call that the context has, and leave. The program counter is behind the instruction that
+ * has made it; a call that is made again has its number in rax, as before. Inside. */
+static void emulate_in(struct task *task, ucontext_t *context)
 {
     greg_t *registers = context->uc_mcontext.gregs;
     long call = registers[REG_RAX];
@@ -129,7 +131,7 @@ void gs_on_system_call(int number, siginfo_t *info, void *context_argument)
     unsigned handled = task->handled;
     gs_task_enter(task);
     GS_COUNT(dispatched);
-    gs_emulate_in(task, context);
+    emulate_in(task, context);
     bool is_as_before = gs_task == task && task->handled == handled;
     if (GS_LIKELY(is_as_before && !(context->uc_mcontext.gregs[REG_EFL] & SINGLE_STEP)))
         return_fast(context);

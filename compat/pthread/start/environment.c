@@ -69,7 +69,6 @@ void gs_environment_start(void)
         gs_run.dump_signal = (int)strtol(dump_signal + strlen("dump-signal="), NULL, 10);
     gs_run.has_stats = has_word(options, "stats");
     gs_run.is_unguarded = has_word(options, "unguarded");
-    gs_run.rewrites = has_word(options, "rewrite");
     gs_run.explains = has_word(options, "explain");
     gs_run.traces = has_word(options, "trace");
     gs_run.leaves_children = has_word(options, "no-children");

@@ -54,12 +54,12 @@ void gs_report_stats(void)
     if (!gs_run.has_stats || !gs_run.is_active)
         return;
     gs_threads_stats(&stats);
-    say("gossamer run: %lu threads, %lu switches, %lu calls through the signal, %lu through "
-        "call sites, %lu through wrappers, %lu in the pool, %lu waits, %lu hand-overs, "
+    say("gossamer run: %lu threads, %lu switches, %lu calls through the signal, "
+        "%lu through wrappers, %lu in the pool, %lu waits, %lu hand-overs, "
         "%lu preemptions (%lu after a short turn), %lu signals\n",
-        gs_counts.tasks + 1, stats.switches, gs_counts.dispatched, gs_counts.rewritten,
-        gs_counts.wrapped, gs_counts.pool_calls, gs_counts.waits, gs_counts.hand_overs,
-        gs_counts.preemptions, gs_counts.short_turns, gs_counts.signals);
+        gs_counts.tasks + 1, stats.switches, gs_counts.dispatched, gs_counts.wrapped,
+        gs_counts.pool_calls, gs_counts.waits, gs_counts.hand_overs, gs_counts.preemptions,
+        gs_counts.short_turns, gs_counts.signals);
 }
 
 void gs_report_advice(const char *numbers, const char *advice)
@@ -86,16 +86,6 @@ void gs_explain_mappings(void)
         return;
     say("gossamer run: no memory, or more than vm.max_map_count mappings: two for each thread, "
         "none for most with --stack-policy unguarded\n");
-}
-
-void gs_explain_call_sites(unsigned count, const char *reason)
-{
-    if (!gs_run.explains)
-        return;
-    if (reason)
-        say("gossamer run: the calls of the C library come by the signal: %s\n", reason);
-    else
-        say("gossamer run: %u calls of the C library are rewritten\n", count);
 }
 
 void gs_trace(const struct task *task, long number)

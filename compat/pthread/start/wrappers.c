@@ -7,8 +7,6 @@
 #include "compat/pthread/start/calls.h"
 #include "compat/pthread/start/environment.h"
 #include "compat/pthread/start/real.h"
-#include "compat/pthread/start/sanitizer.h"
-#include "compat/pthread/threads/credentials.h"
 #include "compat/pthread/threads/task.h"
 
 #include <aio.h>
@@ -59,27 +57,31 @@ static void look_again(void)
         gs_futexes_look_again();
 }
 
-/* A thread that changes the user may wait for the start of this one. */
+struct native {
+    void *(*fn)(void *argument);
+    void *argument;
+};
+
+/* The address sanitizer takes locks to start this one, and a task that changes its user, which is
+ * refused, waits for the start first. */
 static void *run_native(void *argument)
 {
-    struct gs_native_thread *thread = argument;
-    gs_native_thread_begins(thread);
+    struct native native = *(struct native *)argument;
     look_again();
-    return thread->fn(thread->argument);
+    return native.fn(native.argument);
 }
 
-/* Of the runtime, which may create a worker while tasks run. */
+/* Of the runtime, which may create a worker while tasks run. A new one frees nothing. */
 static int create_native(pthread_t *ret_thread, const pthread_attr_t *attributes,
                          void *(*fn)(void *), void *argument)
 {
-    struct gs_native_thread *thread = malloc(sizeof *thread);
-    if (!thread)
+    struct native *native = malloc(sizeof *native);
+    if (!native)
         return EAGAIN;
-    *thread = (struct gs_native_thread){.fn = fn, .argument = argument};
-    int err = (gs_run.is_watched ? gs_sanitizer_create_thread : gs_real()->pthread_create)(
-        ret_thread, attributes, run_native, thread);
+    *native = (struct native){fn, argument};
+    int err = gs_real()->pthread_create(ret_thread, attributes, run_native, native);
     if (err)
-        free(thread);
+        free(native);
     look_again();
     return err;
 }

@@ -94,7 +94,6 @@ struct task {
     void *thread_pointer;
     bool is_live;
     atomic_bool must_cancel; /* pthread_cancel was called for it: see wrappers.c */
-    bool sets_credentials;   /* for all threads: credentials.c */
     unsigned handled;        /* signal handlers called so far */
     unsigned handled_without_restart;
     char *control; /* memory of its control block */
@@ -126,7 +125,7 @@ struct task {
  * A blocked fault would kill the process, and a blocked SIGSYS would at its next system call. */
 #define GS_WORKER_MASK                                                                             \
     (~(GS_SIGNAL(SIGSEGV) | GS_SIGNAL(SIGBUS) | GS_SIGNAL(SIGFPE) | GS_SIGNAL(SIGILL) |            \
-       GS_SIGNAL(SIGTRAP) | GS_SIGNAL(SIGSYS) | GS_SIGNAL(KICK) | GS_SIGNAL(33)))
+       GS_SIGNAL(SIGTRAP) | GS_SIGNAL(SIGSYS) | GS_SIGNAL(KICK)))
 
 /* What belongs to a kernel thread that runs tasks. */
 struct carrier {
@@ -154,10 +153,9 @@ struct carrier {
 struct gs_run {
     bool is_enabled;       /* the library is initialized */
     bool is_active;        /* there are tasks */
-    bool is_watched;       /* by the thread sanitizer: wrappers do nothing (sanitizer.c) */
     atomic_bool has_begun; /* the first of them may run */
     unsigned workers;
-    bool explains, traces, has_stats, leaves_children, is_unguarded, rewrites;
+    bool explains, traces, has_stats, leaves_children, is_unguarded;
     int dump_signal;                 /* 0: none */
     uint64_t start_cycles, start_ns; /* when it became active */
     int process_id;
@@ -171,8 +169,8 @@ extern struct gs_run gs_run;
 
 /* Counts for --stats; approximate, as several workers add to them. */
 struct gs_run_counts {
-    uint64_t tasks, waits, dispatched, rewritten, wrapped, pool_calls, hand_overs, preemptions,
-        short_turns, signals;
+    uint64_t tasks, waits, dispatched, wrapped, pool_calls, hand_overs, preemptions, short_turns,
+        signals;
 };
 extern struct gs_run_counts gs_counts;
 #define GS_COUNT(member_)                                                                          \
@@ -185,8 +183,7 @@ extern __thread __attribute__((tls_model("initial-exec"))) volatile bool gs_task
 /* Whether a wrapper is called by the program's thread, and not in here. */
 static inline bool gs_is_wrapper_in_task(void)
 {
-    return GS_LIKELY(gs_run.is_active) && gs_task && !gs_task_is_inside &&
-           GS_LIKELY(!gs_run.is_watched);
+    return GS_LIKELY(gs_run.is_active) && gs_task && !gs_task_is_inside;
 }
 
 /* ---- Spin locks: held for a few instructions, by kernel threads ---- */
@@ -437,8 +434,6 @@ enum { KICK = 64 }; /* the signal between our kernel threads */
 #define SA_RESTORER_FLAG 0x04000000u
 
 void gs_signals_start(struct task *main_task);
-/* The C library has set its handler in the kernel meanwhile: no task runs yet. */
-void gs_signals_adopt(int number);
 void gs_signals_forget(struct task *task); /* in a child: the kernel's are the program's again */
 void gs_signals_count(struct task *task, const struct task *parent); /* a new one's mask counts */
 void gs_signals_uncount(struct task *task);
@@ -509,7 +504,6 @@ void gs_report_stats(void);
 void gs_report_advice(const char *numbers, const char *advice);
 void gs_explain(const struct task *task, long number, const char *how);
 void gs_explain_mappings(void);
-void gs_explain_call_sites(unsigned count, const char *reason); /* NULL: they are rewritten */
 void gs_trace(const struct task *task, long number);
 
 /* ---- Whether the program gains (advice.c): with --explain ---- */
@@ -538,9 +532,6 @@ extern const char gs_run_copy_access[], gs_run_probe_access[], gs_run_access_fai
 
 void gs_dispatch_attach(struct carrier *carrier);
 void gs_on_system_call(int number, siginfo_t *info, void *context);
-/* Make the call that the context has, and leave. The program counter is behind the instruction that
- * has made it; a call that is made again has its number in rax, as before. Inside. */
-void gs_emulate_in(struct task *task, ucontext_t *context);
 /* Emulate a system call. context: NULL in wrappers. Inside. */
 long gs_emulate(struct task *task, long number, const long *arguments, ucontext_t *context);
 

@@ -48,10 +48,6 @@ const Known Table[] = {
     {"__vdprintf_chk", true, 0, 0},
     {"eventfd_read", true, 1 << 1, 1 << 1},
     {"eventfd_write", true, 0, 0},
-    {"mq_receive", true, 0, 0},
-    {"mq_timedreceive", true, 0, 0},
-    {"mq_send", true, 1 << 1, 0},
-    {"mq_timedsend", true, 1 << 1 | 1 << 4, 0},
     {"msgsnd", true, 0, 0},
     {"msgrcv", true, 0, 0},
     {"semop", true, 0, 0},
@@ -351,6 +347,10 @@ const llvm::StringRef BlockingCalls[] = {
     "preadv64v2",
     "pwritev2",
     "pwritev64v2",
+    "mq_receive",
+    "mq_timedreceive",
+    "mq_send",
+    "mq_timedsend",
 };
 
 // The same, with a stream.

@@ -16,7 +16,10 @@ namespace cc
 
 // ---- What a report has ----
 
-std::string calleeOf(const Site &site)
+// Larger variables are worth a line of advice.
+static constexpr uint64_t LargeObject = 256;
+
+static std::string calleeOf(const Site &site)
 {
     switch (site.kind) {
     case SiteKind::Pointer:
@@ -28,7 +31,7 @@ std::string calleeOf(const Site &site)
     }
 }
 
-const char *adviceFor(const Object &object)
+static const char *adviceFor(const Object &object)
 {
     return object.isKnownOutside
                ? "its address is known outside of the function: allocate it in a function that "
@@ -208,8 +211,6 @@ void writeReport(const std::string &path, const Findings &findings)
     }
     if (StringRef(path).ends_with(".json"))
         stream << formatv("{0:2}\n", asJson(findings));
-    else if (StringRef(path).ends_with(".html"))
-        writePage(stream, findings);
     else
         writeText(stream, findings);
 }

@@ -11,12 +11,6 @@ namespace cc
 // A function with the annotation gs_atomic that may wait is an error.
 void checkAtomic(llvm::Module &module, const Calls &calls);
 
-// Larger variables are worth a line of advice.
-constexpr uint64_t LargeObject = 256;
-
-std::string calleeOf(const Site &site);
-const char *adviceFor(const Object &object);
-
 // What a report is about.
 struct Findings {
     const Calls &calls;
@@ -24,11 +18,8 @@ struct Findings {
     const Sharing &sharing;
 };
 
-// Write a report: as JSON if the path ends so, as a page if it ends in .html, as text otherwise.
+// Write a report: as JSON if the path ends so, as text otherwise.
 void writeReport(const std::string &path, const Findings &findings);
-
-// As a page with the graph of calls (page.cpp).
-void writePage(llvm::raw_ostream &stream, const Findings &findings);
 
 } // namespace cc
 

@@ -25,13 +25,11 @@ struct blocking {
 static void make_call(void *argument)
 {
     struct blocking *blocking = argument;
-    sanitizer_acquire(blocking);
     errno = blocking->err;
     blocking->call(blocking->box);
     blocking->err = errno;
     blocking->h_err = h_errno;
     blocking->has_no_reader = gs_cc_took_pipe();
-    sanitizer_release(blocking);
 }
 
 static void wait_on_stack(void *argument)

@@ -398,11 +398,9 @@ struct lookup {
 static void look_up(void *argument)
 {
     struct lookup *lookup = argument;
-    sanitizer_acquire(lookup);
     lookup->result =
         getaddrinfo(lookup->node, lookup->service, lookup->hints, lookup->ret_addresses);
     lookup->err = errno;
-    sanitizer_release(lookup);
 }
 
 static void look_up_on_stack(void *argument)

@@ -23,10 +23,7 @@ static inline struct thread *thread_on_stack(void)
     {                                                                                              \
         if (!thread_on_stack())                                                                    \
             return name_(__VA_ARGS__);                                                             \
-        sanitizer_begin_call();                                                                    \
-        result_ result_of_call = gs_cc_##name_(__VA_ARGS__);                                       \
-        sanitizer_end_call();                                                                      \
-        return result_of_call;                                                                     \
+        return gs_cc_##name_(__VA_ARGS__);                                                         \
     }
 
 #define REPLACED(name_) {#name_, (void (*)(void))library_##name_}

@@ -53,22 +53,9 @@ static char *block_of_kernel_thread(const struct part *part)
     return find_local(&place);
 }
 
-/* That is no access of the program's, which the thread sanitizer would look at. */
-static void copy(char *to, const char *from, size_t size)
-{
-    if (!IS_SANITIZED) {
-        memcpy(to, from, size);
-        return;
-    }
-    for (size_t i = 0; i < size; i++) {
-        to[i] = from[i];
-        atomic_signal_fence(memory_order_seq_cst);
-    }
-}
-
 static void reset(char *block, const struct part *part)
 {
-    copy(block, part->image, part->image_size);
+    memcpy(block, part->image, part->image_size);
     memset(block + part->image_size, 0, part->size - part->image_size);
 }
 
@@ -134,7 +121,7 @@ void gs_cc_locals_enter(struct thread *thread)
     for (const struct part *part = atomic_load(&copied); part; part = part->next) {
         const char *block = find_block(thread, part);
         if (block)
-            copy(block_of_kernel_thread(part), block, part->size);
+            memcpy(block_of_kernel_thread(part), block, part->size);
         else if (!thread->is_first || part->is_late)
             reset(block_of_kernel_thread(part), part);
     }
@@ -144,7 +131,7 @@ void gs_cc_locals_leave(struct thread *thread)
 {
     for (const struct part *part = atomic_load(&copied); part; part = part->next) {
         char *block = find_block(thread, part);
-        copy(block ? block : make_block(thread, part), block_of_kernel_thread(part), part->size);
+        memcpy(block ? block : make_block(thread, part), block_of_kernel_thread(part), part->size);
     }
 }
 
@@ -309,7 +296,7 @@ void gs_cc_locals_all_are_reached(void)
 static void move_to_thread(struct thread *self, const struct part *part)
 {
     char *block = block_of_kernel_thread(part);
-    copy(make_block(self, part), block, part->size);
+    memcpy(make_block(self, part), block, part->size);
     if (!part->is_copied)
         reset(block, part);
 }

@@ -71,22 +71,17 @@ RUNTIME(int, pthread_setcanceltype, (int type, int *ret_old), type, ret_old)
 void gs_cc_pthread_testcancel(void);
 static void library_pthread_testcancel(void)
 {
-    if (!thread_on_stack()) {
+    if (thread_on_stack())
+        gs_cc_pthread_testcancel();
+    else
         pthread_testcancel();
-        return;
-    }
-    sanitizer_begin_call();
-    gs_cc_pthread_testcancel();
-    sanitizer_end_call();
 }
 
 static void library_pthread_exit(void *result)
 {
     struct thread *self = thread_on_stack();
-    if (self) {
-        sanitizer_begin_call();
+    if (self)
         gs_cc_exit(self, result);
-    }
     pthread_exit(result);
 }
 
@@ -111,10 +106,8 @@ static void library___pthread_unregister_cancel(__pthread_unwind_buf_t *buffer)
 static void library___pthread_unwind_next(__pthread_unwind_buf_t *buffer)
 {
     struct thread *self = thread_on_stack();
-    if (self) {
-        sanitizer_begin_call();
+    if (self)
         gs_cc_exit(self, self->argument);
-    }
     __pthread_unwind_next(buffer);
 }
 

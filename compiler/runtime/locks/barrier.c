@@ -190,7 +190,6 @@ int gs_cc_pthread_spin_trylock(pthread_spinlock_t *lock)
 {
     if (__atomic_exchange_n(lock, 1, __ATOMIC_ACQUIRE))
         return EBUSY;
-    sanitizer_acquire((void *)lock);
     return 0;
 }
 
@@ -209,7 +208,6 @@ int gs_cc_pthread_spin_lock(pthread_spinlock_t *lock)
 
 int gs_cc_pthread_spin_unlock(pthread_spinlock_t *lock)
 {
-    sanitizer_release((void *)lock);
     __atomic_store_n(lock, 0, __ATOMIC_RELEASE);
     return 0;
 }
@@ -239,7 +237,6 @@ static void run_once(void *argument)
     gs_cc__pthread_cleanup_push(&cleanup.own, cancel_once, call);
     call->fn();
     gs_cc__pthread_cleanup_pop(&cleanup.own, 0);
-    sanitizer_release(call->once);
     atomic_store(call->once, ONCE_DONE);
     gs_cc_box_free(call, sizeof *call);
 }
@@ -250,7 +247,6 @@ int gs_cc_pthread_once(pthread_once_t *once, void (*fn)(void))
     struct thread *self = thread_self();
     int new = ONCE_NEW;
     if (atomic_load(state) == ONCE_DONE) {
-        sanitizer_acquire(state);
         if (self && self->phase != PHASE_NEW)
             gs_cc_complete(self);
         return 0;
@@ -268,6 +264,5 @@ int gs_cc_pthread_once(pthread_once_t *once, void (*fn)(void))
         if (gs_cc_state.suspending)
             return 0;
     }
-    sanitizer_acquire(state);
     return 0;
 }

@@ -73,12 +73,10 @@ static void hold(const struct shared_mutex mutex)
             break;
         none = 0;
     }
-    sanitizer_acquire(mutex.holding);
 }
 
 static void let_go(const struct shared_mutex mutex)
 {
-    sanitizer_release(mutex.holding);
     atomic_store(mutex.holding, 0);
 }
 

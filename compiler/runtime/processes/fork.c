@@ -11,29 +11,20 @@
 #include <unistd.h>
 
 /* Handlers of pthread_atfork run in the thread, as any other function of the program. */
-struct child {
-    struct thread *self;
-    void *fiber;
-};
-
 static void before_fork(void *argument)
 {
-    leave_stack(((struct child *)argument)->self);
+    leave_stack(argument);
 }
 
 static void in_parent(void *argument)
 {
-    const struct child *child = argument;
-    gs_cc_sanitizer_forked(child->fiber, false);
-    return_to_stack(child->self);
+    return_to_stack(argument);
 }
 
 /* The child's runtime has discarded all threads but the one with a stack that has called. */
 static void in_child(void *argument)
 {
-    const struct child *child = argument;
-    struct thread *self = child->self;
-    gs_cc_sanitizer_forked(child->fiber, true);
+    struct thread *self = argument;
     return_to_stack(self);
     gs_cc_workers = 1;
     if (atomic_load(&self->join) != JOIN_DETACHED)
@@ -52,8 +43,7 @@ static void in_child(void *argument)
 static pid_t fork_on_stack(struct thread *self)
 {
     static const struct gs_fork_functions functions = {before_fork, in_parent, in_child};
-    struct child child = {self, gs_cc_sanitizer_fork()};
-    return gs_fork_with(&functions, &child);
+    return gs_fork_with(&functions, self);
 }
 
 struct fork {

@@ -14,15 +14,10 @@
 
 bool gs_cc_signals_is_hand_over(const struct thread *thread)
 {
-#ifdef GS_CC_TSAN
-    (void)thread; /* it would have to know of the call that is interrupted */
-    return false;
-#else
     const struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
     if (!thread->extra && (stack || gs_cc_workers > 1))
         return false; /* where the signal would be kept */
     return stack ? atomic_load(&thread->extra->waited_fd) != 0 : thread->resumable.fd >= 0;
-#endif
 }
 
 /* ---- In the thread ---- */

@@ -3,14 +3,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
-/* The thread sanitizer would defer the signal. */
-#ifdef GS_CC_TSAN
-int set_action(int number, const struct sigaction *action,
-               struct sigaction *ret_old) __asm__("__sigaction");
-#else
-#define set_action sigaction
-#endif
-
 static struct own {
     atomic_int number; /* 0: none */
     void (*handler)(int, siginfo_t *, void *);
@@ -34,7 +26,7 @@ static void choose(struct own *one, int but)
     for (int i = SIGRTMAX; i >= SIGRTMIN; i--) {
         if (i == but || is_own(i) || sigaction(i, NULL, &before) || before.sa_handler != SIG_DFL)
             continue;
-        if (!set_action(i, &action, NULL))
+        if (!sigaction(i, &action, NULL))
             atomic_store(&one->number, i);
         return;
     }
@@ -64,7 +56,7 @@ void gs_cc_own_signals_leave(int number)
         int expected = number;
         if (!number || !atomic_compare_exchange_strong(&own[i].number, &expected, 0))
             continue;
-        set_action(number, &none, NULL);
+        sigaction(number, &none, NULL);
         if (atomic_flag_test_and_set(&is_choosing))
             return;
         choose(&own[i], number);

@@ -139,9 +139,7 @@ void gs_cc_signals_call(const struct sigaction *action, siginfo_t *information, 
     int err = errno;
     state->self = NULL;
     state->suspending = state->may_leave = 0;
-    sanitizer_acquire(actions);
     call_handler(action, information, context);
-    sanitizer_release(actions);
     state->self = self;
     state->suspending = suspending;
     state->may_leave = may_leave;
@@ -188,11 +186,7 @@ static void call_for_kernel(int number, siginfo_t *information, ucontext_t *cont
     if (!gs_cc_handling.has_mask) {
         gs_cc_handling.has_mask = true;
         gs_cc_handling.mask = gs_cc_signal_bits(&context->uc_sigmask);
-        gs_cc_handling.blocked = 0;
     }
-    gs_cc_handling.blocked |= gs_cc_signal_bits(&action.sa_mask);
-    if (!(action.sa_flags & (int)SA_NODEFER))
-        gs_cc_handling.blocked |= gs_cc_signal_bit(number);
     gs_cc_signals_call(&action, information, context);
     gs_cc_handling = outer;
 }
@@ -202,7 +196,6 @@ static void handle(int number, siginfo_t *information, void *context)
     const struct sigaction action = actions[number];
     call_for_kernel(number, information, context);
     if (first && !blocks(first, number)) {
-        sanitizer_release(first);
         gs_cc_signals_mark(first, action.sa_flags);
     } else {
         bool restarts = action.sa_flags & SA_RESTART;

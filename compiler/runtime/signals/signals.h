@@ -42,7 +42,6 @@ struct handling {
     struct thread *own;          /* the same, if the thread has called it itself */
     bool has_mask;               /* the kernel has called one */
     uint64_t mask;               /* of the kernel thread, before that */
-    uint64_t blocked;            /* by the actions whose handlers the kernel has called */
     uint32_t boxes;              /* bytes in use for boxes: memory.c */
     bool is_allocating;          /* in the program's allocator (allocator.c) */
     struct __jmp_buf_tag *leave; /* where the handlers of this target end at once */

@@ -48,15 +48,10 @@ void gs_cc___set_jump(struct __jmp_buf_tag *buffer, int saves_mask)
     SAVED(buffer)->mask = self ? gs_cc_mask_of(self) : gs_cc_signal_bits(&mask);
 }
 
-/* What the handlers have blocked that the kernel has called, which has this mask now. The thread
- * sanitizer blocks all signals meanwhile. */
+/* What the handlers have blocked that the kernel has called, which has this mask now. */
 static uint64_t blocked_by_handlers(const sigset_t *mask)
 {
-    uint64_t blocked = gs_cc_signal_bits(mask) & ~gs_cc_handling.mask;
-#ifdef GS_CC_TSAN
-    blocked &= gs_cc_handling.blocked;
-#endif
-    return blocked;
+    return gs_cc_signal_bits(mask) & ~gs_cc_handling.mask;
 }
 
 /* Leave handlers for the thread that they have interrupted. Returns what they have blocked. */
@@ -70,8 +65,6 @@ static uint64_t leave_handlers(const struct saved *saved)
         pthread_sigmask(SIG_SETMASK, &before, &mask);
         blocked = blocked_by_handlers(&mask);
     }
-    if (gs_cc_handling.own && !saved->handling.own)
-        sanitizer_end_call(); /* by which the thread has sent the signal */
     gs_cc_handling = saved->handling;
     if (saved->self) {
         state->self = saved->self;
@@ -104,7 +97,6 @@ static _Noreturn void jump_later(struct __jmp_buf_tag *buffer, int result)
     thread->extra->jump = buffer;
     thread->extra->jump_result = result;
     thread->extra->jump_blocked = blocked;
-    sanitizer_release(thread);
     atomic_fetch_or(&thread->cancel, JUMP);
     gs_cc_jump(gs_cc_handling.leave, 1);
 }
@@ -119,8 +111,6 @@ void gs_cc_jump_for_handler(struct thread *self)
     self->extra->replaced_mask = NULL;
     if (replaced)
         gs_cc_box_free(replaced, sizeof *replaced);
-    sanitizer_acquire(self);
-    sanitizer_end_call(); /* that has waited */
     gs_cc_complete(self);
     if (!SAVED(buffer)->has_mask)
         gs_cc_mask_set(self, gs_cc_mask_of(self) | self->extra->jump_blocked);

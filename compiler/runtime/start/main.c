@@ -85,7 +85,6 @@ int main(int argc, char **argv, char **envp)
     gs_cc_stack_sizes_start();
     atexit(write_rest);
     int err = gs_threads_run(&options, start, NULL, NULL);
-    gs_cc_sanitizer_stop();
     if (err && err != -EDEADLK)
         fprintf(stderr, "%s: the threads cannot run: %s\n", argv[0], strerror(-err));
     return err ? EXIT_FAILURE : EXIT_SUCCESS;

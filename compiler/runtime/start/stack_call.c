@@ -19,7 +19,6 @@ void gs_cc_end_stack(struct thread *self)
     kept_leave(self);
     gs_cc_state.self = NULL;
     gs_cc_sanitizer_leave_stack(self, true);
-    gs_cc_sanitizer_leave(self);
     gs_cc_sanitizer_end_stack(self);
 }
 
@@ -103,7 +102,7 @@ static void call_on_stack(void (*call)(void *), void *box, size_t size)
 {
     struct thread *self = thread_self();
     if (!self || self->stack) {
-        gs_cc_sanitizer_call(call, box);
+        call(box);
         return;
     }
     if (self->phase == PHASE_GRANTED) {

@@ -44,7 +44,6 @@ static void wake_on_stack(const struct thread *thread, struct gs_thread *stack)
 
 void gs_cc_wake(struct thread *thread)
 {
-    sanitizer_release(thread);
     struct gs_thread *stack = __atomic_load_n(&thread->stack, __ATOMIC_ACQUIRE);
     if (stack)
         wake_on_stack(thread, stack);

@@ -230,7 +230,6 @@ static void set_stack(const struct thread *thread, const struct attributes *has,
     void *lowest;
     size_t size;
     bool is_own = thread->stack && thread->extra && thread->extra->stack_size;
-    void *of_sanitizer = gs_cc_sanitizer_stack(thread, &size);
     if (has && has->stack) {
         pthread_attr_setstack(attributes, has->stack, has->stack_size);
         return;
@@ -238,8 +237,6 @@ static void set_stack(const struct thread *thread, const struct attributes *has,
     if (is_own)
         pthread_attr_setstack(attributes, thread->extra->end_of_stack - thread->extra->stack_size,
                               thread->extra->stack_size);
-    else if (of_sanitizer)
-        pthread_attr_setstack(attributes, of_sanitizer, size);
     else
         set_stack_of_worker(attributes);
     if (has && has->stack_size && !pthread_attr_getstack(attributes, &lowest, &size))

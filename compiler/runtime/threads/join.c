@@ -72,7 +72,6 @@ static int join_until(struct thread *thread, void **ret_result, uint64_t deadlin
         if (gs_cc_wait_until(self, deadline_ns, false))
             return 0;
     }
-    sanitizer_acquire(&thread->join);
     if (ret_result)
         *ret_result = thread->argument;
     gs_cc_free_thread(thread);

@@ -6,7 +6,7 @@
 #include <mqueue.h>
 #include <signal.h>
 
-atomic_bool gs_cc_has_outside_threads, gs_cc_has_notified_queues;
+atomic_bool gs_cc_has_outside_threads;
 
 bool gs_cc_is_outside(void)
 {
@@ -36,8 +36,6 @@ int gs_cc_timer_create(clockid_t clock, struct sigevent *event, timer_t *ret_tim
 int gs_cc_mq_notify(mqd_t queue, const struct sigevent *event)
 {
     note(event);
-    if (event)
-        atomic_store(&gs_cc_has_notified_queues, true);
     return mq_notify(queue, event);
 }
 

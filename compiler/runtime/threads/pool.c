@@ -126,13 +126,11 @@ void gs_cc_run_in_pool(void (*call)(void *), void *argument, unsigned options)
     struct thread *self = thread_self();
     struct pooled pooled = {self, call, argument};
     begin(self, options);
-    sanitizer_release(argument);
     leave_stack(self);
     bool was_cancelable = gs_thread_set_cancelable(false);
     int err = gs_run_blocking(make, &pooled, GS_NEVER);
     gs_thread_set_cancelable(was_cancelable);
     return_to_stack(self);
-    sanitizer_acquire(argument);
     atomic_store(&self->extra->pool, 0);
     if (err)
         call(argument); /* no kernel thread: the worker waits with it */

@@ -67,7 +67,6 @@ static void complete(struct thread *thread)
     gs_cc_shared_end(thread);
     if (thread->extra)
         gs_cc_alternate_stack_end(thread);
-    gs_cc_sanitizer_done(thread);
     uintptr_t join = gs_cc_end_for_joiner(thread);
     if (join == JOIN_DETACHED)
         gs_cc_free_thread(thread);
@@ -127,7 +126,6 @@ void gs_cc_exit(struct thread *self, void *result)
         gs_cc_state.suspending = 1;
         return;
     }
-    sanitizer_end_call();
     gs_cc_run_cleanups_on_stack(self);
     __atomic_store_n(&self->stack, NULL, __ATOMIC_RELEASE);
     gs_resumable_wake(&self->resumable);
@@ -229,10 +227,7 @@ static void step(struct gs_resumable *resumable)
     kept_enter(thread);
     if (__builtin_expect(!has_handed(thread), 1) ||
         !gs_cc_signals_handle_in_step(thread, was_at_descriptor)) {
-        gs_cc_sanitizer_enter(thread);
-        bool is_over = gs_cc_sanitizer_run(thread, go_on);
-        gs_cc_sanitizer_leave(thread);
-        if (is_over)
+        if (go_on(thread))
             finish(thread);
     }
     state->suspending = state->may_leave = 0;
@@ -247,7 +242,6 @@ static struct thread *new_thread(void *(*fn)(void *), void *argument)
     gs_resumable_init(&thread->resumable, step);
     thread->start = fn;
     thread->argument = argument;
-    gs_cc_sanitizer_new(thread);
     return thread;
 }
 

@@ -104,8 +104,7 @@ struct thread {
     bool is_polling : 1; /* its stack is only used to wait for several descriptors */
     bool is_pooled : 1;  /* a kernel thread of the pool reads from a stream for it */
     bool has_mask : 1;   /* of signals, which is not empty */
-#if defined GS_CC_ASAN || defined GS_CC_TSAN
-    void *fiber, *own_stack;
+#ifdef GS_CC_ASAN
     char *end_of_stack;
     size_t stack_size;
     void *fake;
@@ -151,9 +150,6 @@ extern unsigned gs_cc_workers;
 /* Whether kernel threads of the C library call functions of the program (outside.c). */
 extern atomic_bool gs_cc_has_outside_threads;
 
-/* Whether the program has asked to be notified of messages in a queue. */
-extern atomic_bool gs_cc_has_notified_queues;
-
 /* Whether this is a kernel thread that is none of the runtime's, and not in a handler. */
 bool gs_cc_is_outside(void);
 
@@ -176,12 +172,10 @@ static inline void spin_lock(atomic_flag *lock)
     atomic_signal_fence(memory_order_seq_cst);
     if (__builtin_expect(atomic_flag_test_and_set_explicit(lock, memory_order_acquire), 0))
         gs_cc_spin(lock);
-    sanitizer_acquire(lock);
 }
 
 static inline void spin_unlock(atomic_flag *lock)
 {
-    sanitizer_release(lock);
     atomic_flag_clear_explicit(lock, memory_order_release);
     atomic_signal_fence(memory_order_seq_cst);
     gs_cc_state.locks--;
@@ -236,7 +230,6 @@ static inline void leave_stack(struct thread *self)
     kept_leave(self);
     gs_cc_state.self = NULL;
     gs_cc_sanitizer_leave_stack(self, false);
-    gs_cc_sanitizer_leave(self);
 }
 
 /* The running kernel thread gets the CPUs and the scheduling of the thread (scheduling.c). */
@@ -244,7 +237,6 @@ void gs_cc_scheduling_enter(const struct thread *thread);
 
 static inline void return_to_stack(struct thread *self)
 {
-    gs_cc_sanitizer_enter(self);
     gs_cc_sanitizer_enter_stack(self);
     gs_cc_state.self = self;
     unsigned flags = atomic_load_explicit(&self->cancel, memory_order_relaxed);

@@ -295,10 +295,8 @@ static bool was_set_ready(struct descriptor *descriptor, unsigned direction)
 static int check_again(struct descriptor *descriptor, struct gs_thread *self, unsigned direction,
                        const struct wait *wait)
 {
-    if (wait->deadline_ns && was_set_ready(descriptor, direction)) {
-        descriptor_clear(descriptor, direction);
+    if (wait->deadline_ns && was_set_ready(descriptor, direction))
         return 0;
-    }
     int err = wait_prepare(self, wait);
     return err ? err : 1;
 }

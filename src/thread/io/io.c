@@ -13,14 +13,14 @@
 #include <sys/uio.h>
 
 /* Try the call without waiting. */
-static ssize_t try_call(const struct io_call *call, const struct opened *file)
+static ssize_t try_call(const struct io_call *call)
 {
-    struct descriptor *descriptor = file->descriptor;
-    if (UNLIKELY(!opened_enter(file)))
+    struct descriptor *descriptor = call->file.descriptor;
+    if (UNLIKELY(!opened_enter(&call->file)))
         return -EBADF;
     descriptor_clear(descriptor, call->direction);
     ssize_t n = call->try(call);
-    opened_leave(file);
+    opened_leave(&call->file);
     if (call_may_leave_more(call, descriptor, n))
         gs_descriptor_set_ready(descriptor, call->direction);
     return n;
@@ -33,26 +33,25 @@ static bool never_waits(const struct io_call *call)
     return call->flags & flags;
 }
 
-ssize_t gs_io_run(const struct io_call *call, uint64_t deadline_ns)
+ssize_t gs_io_run(struct io_call *call, uint64_t deadline_ns)
 {
-    struct opened file = call->file;
-    struct descriptor *descriptor = file.descriptor;
+    struct descriptor *descriptor = call->file.descriptor;
     if (UNLIKELY(!descriptor))
-        return descriptor_error(file.fd);
+        return descriptor_error(call->file.fd);
     if (UNLIKELY(never_waits(call)))
-        return try_call(call, &file);
+        return try_call(call);
     /* With the deadline 0 the call is tried in any case: an event may still be undelivered. */
     bool may_be_ready = !deadline_ns || descriptor_may_be_ready(descriptor, call->direction);
     for (;;) {
-        ssize_t n = may_be_ready ? try_call(call, &file) : -EAGAIN;
+        ssize_t n = may_be_ready ? try_call(call) : -EAGAIN;
         if (n != -EAGAIN && n != -EINTR) {
             turn_spend(n, deadline_ns);
             return n;
         }
-        int err = gs_descriptor_wait(&file, call->direction, deadline_ns);
+        int err = gs_descriptor_wait(&call->file, call->direction, deadline_ns);
         if (err)
             return err;
-        may_be_ready = file.has_waited = true;
+        may_be_ready = call->file.has_waited = true;
     }
 }
 
@@ -141,24 +140,24 @@ static ssize_t try_sendmsg(const struct io_call *call)
 ssize_t gs_opened_recv(const struct opened *file, void *bytes, size_t n, int flags,
                        uint64_t deadline_ns)
 {
-    const struct io_call call = {.try = try_recv,
-                                 .file = *file,
-                                 .flags = flags,
-                                 .direction = GS_READ,
-                                 .bytes = bytes,
-                                 .n = n};
+    struct io_call call = {.try = try_recv,
+                           .file = *file,
+                           .flags = flags,
+                           .direction = GS_READ,
+                           .bytes = bytes,
+                           .n = n};
     return gs_io_run(&call, deadline_ns);
 }
 
 ssize_t gs_opened_send(const struct opened *file, const void *bytes, size_t n, int flags,
                        uint64_t deadline_ns)
 {
-    const struct io_call call = {.try = try_send,
-                                 .file = *file,
-                                 .flags = flags,
-                                 .direction = GS_WRITE,
-                                 .bytes = (void *)bytes,
-                                 .n = n};
+    struct io_call call = {.try = try_send,
+                           .file = *file,
+                           .flags = flags,
+                           .direction = GS_WRITE,
+                           .bytes = (void *)bytes,
+                           .n = n};
     return gs_io_run(&call, deadline_ns);
 }
 
@@ -167,7 +166,7 @@ static bool waits_for_all(int fd, int flags)
 {
     int type = 0;
     socklen_t size = sizeof type;
-    return UNLIKELY(flags & MSG_WAITALL) && !(flags & (MSG_PEEK | MSG_TRUNC | MSG_OOB)) &&
+    return flags & MSG_WAITALL && !(flags & (MSG_PEEK | MSG_TRUNC | MSG_OOB)) &&
            !gs_sys_getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) && type == SOCK_STREAM;
 }
 
@@ -188,12 +187,24 @@ static ssize_t recv_all(const struct opened *from, const struct iovec *part, int
     return done ? (ssize_t)done : some;
 }
 
-ssize_t gs_recv(int fd, void *bytes, size_t n, int flags, uint64_t deadline_ns)
+/* MSG_WAITALL is among the flags. Not inline: it has more on the stack. */
+static __attribute__((noinline)) ssize_t recv_waiting_for_all(int fd, void *bytes, size_t n,
+                                                              int flags, uint64_t deadline_ns)
 {
-    CHECKED_WAIT(deadline_ns);
     const struct opened file = opened(fd);
     if (waits_for_all(fd, flags))
         return recv_all(&file, &(struct iovec){bytes, n}, flags, deadline_ns);
+    return gs_opened_recv(&file, bytes, n, flags, deadline_ns);
+}
+
+/* Without a canary: see gs_recv_with. */
+__attribute__((no_stack_protector)) ssize_t gs_recv(int fd, void *bytes, size_t n, int flags,
+                                                    uint64_t deadline_ns)
+{
+    CHECKED_WAIT(deadline_ns);
+    if (UNLIKELY(flags & MSG_WAITALL))
+        return recv_waiting_for_all(fd, bytes, n, flags, deadline_ns);
+    const struct opened file = opened(fd);
     return gs_opened_recv(&file, bytes, n, flags, deadline_ns);
 }
 
@@ -222,11 +233,11 @@ ssize_t gs_send_all(int fd, const void *bytes, size_t n, uint64_t deadline_ns)
 ssize_t gs_recvmsg(int fd, struct msghdr *message, int flags, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    const struct io_call call = {.try = try_recvmsg,
-                                 .file = opened(fd),
-                                 .flags = flags,
-                                 .direction = GS_READ,
-                                 .bytes = message};
+    struct io_call call = {.try = try_recvmsg,
+                           .file = opened(fd),
+                           .flags = flags,
+                           .direction = GS_READ,
+                           .bytes = message};
     if (message->msg_iovlen != 1 || message->msg_controllen || !waits_for_all(fd, flags))
         return gs_io_run(&call, deadline_ns);
     message->msg_namelen = 0;
@@ -243,14 +254,13 @@ static bool is_to_unix(const struct msghdr *message)
 
 /* A socket is ready to send although the receiver that a datagram names has a full queue. Nothing
  * tells when that has room, and every try causes an event. */
-static ssize_t send_to_unix(const struct io_call *call, uint64_t deadline_ns)
+static ssize_t send_to_unix(struct io_call *call, uint64_t deadline_ns)
 {
-    struct opened file = call->file;
     uint64_t pause_ns = RETRY_FIRST;
-    if (!file.descriptor)
-        return descriptor_error(file.fd);
+    if (!call->file.descriptor)
+        return descriptor_error(call->file.fd);
     for (;;) {
-        ssize_t n = try_call(call, &file);
+        ssize_t n = try_call(call);
         if (n != -EAGAIN && n != -EINTR) {
             turn_spend(n, deadline_ns);
             return n;
@@ -258,18 +268,18 @@ static ssize_t send_to_unix(const struct io_call *call, uint64_t deadline_ns)
         int err = gs_pause_before_retry(&pause_ns, deadline_ns);
         if (err)
             return err;
-        file.has_waited = true;
+        call->file.has_waited = true;
     }
 }
 
 ssize_t gs_sendmsg(int fd, const struct msghdr *message, int flags, uint64_t deadline_ns)
 {
     CHECKED_WAIT(deadline_ns);
-    const struct io_call call = {.try = try_sendmsg,
-                                 .file = opened(fd),
-                                 .flags = flags,
-                                 .direction = GS_WRITE,
-                                 .bytes = (void *)message};
+    struct io_call call = {.try = try_sendmsg,
+                           .file = opened(fd),
+                           .flags = flags,
+                           .direction = GS_WRITE,
+                           .bytes = (void *)message};
     return is_to_unix(message) ? send_to_unix(&call, deadline_ns) : gs_io_run(&call, deadline_ns);
 }
 
@@ -335,7 +345,7 @@ static ssize_t transfer_nothing(const struct io_call *call)
 {
     struct io_call now = *call;
     now.try = transfer_parts;
-    return try_call(&now, &call->file);
+    return try_call(&now);
 }
 
 static bool has_bytes(const struct iovec *iov, int count)
@@ -350,12 +360,12 @@ static bool has_bytes(const struct iovec *iov, int count)
 static ssize_t transfer(const struct opened *file, unsigned direction, const struct iovec *iov,
                         int count, uint64_t deadline_ns)
 {
-    const struct io_call call = {.try = gs_try_parts,
-                                 .file = *file,
-                                 .direction = direction,
-                                 .bytes = (void *)iov,
-                                 .count = count,
-                                 .offset = -1};
+    struct io_call call = {.try = gs_try_parts,
+                           .file = *file,
+                           .direction = direction,
+                           .bytes = (void *)iov,
+                           .count = count,
+                           .offset = -1};
     if (!file->descriptor)
         return descriptor_error(file->fd);
     if (gs_descriptor_kind(file->descriptor, file->fd) == KIND_REGULAR)

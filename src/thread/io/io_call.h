@@ -48,8 +48,8 @@ static inline bool call_may_leave_more(const struct io_call *call, struct descri
  * would wait. */
 ssize_t gs_try_parts(const struct io_call *call);
 
-/* Try the call, and wait until it is possible. */
-ssize_t gs_io_run(const struct io_call *call, uint64_t deadline_ns);
+/* Try the call, and wait until it is possible: then call->file.has_waited is set. */
+ssize_t gs_io_run(struct io_call *call, uint64_t deadline_ns);
 
 /* Poll the descriptor. */
 bool gs_io_is_ready(int fd, unsigned direction);

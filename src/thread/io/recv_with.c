@@ -73,19 +73,23 @@ static void *receive_with_buffer(void *argument)
     return NULL;
 }
 
-/* Returns false if nothing has arrived. Not inline: only the caller's frame stays on the stack of a
- * thread that waits. */
-static __attribute__((noinline)) bool receive(const struct opened *file, gs_received_fn *fn,
-                                              void *data, uint64_t deadline_ns, ssize_t *ret_result)
+/* Of a call; in registers, not on the stack of a thread that waits. */
+struct received {
+    bool has_arrived;
+    ssize_t result;
+};
+
+/* Not inline: only the caller's frame stays on the stack of a thread that waits. */
+static __attribute__((noinline)) struct received
+receive(const struct opened *file, gs_received_fn *fn, void *data, uint64_t deadline_ns)
 {
     struct receiving receiving = {.file = *file, .fn = fn, .data = data};
     gs_thread_call_on_worker_stack(receive_with_buffer, &receiving);
     if (receiving.n == -EAGAIN || receiving.n == -EINTR)
-        return false;
+        return (struct received){.has_arrived = false};
     if (LIKELY(receiving.n >= 0))
         turn_spend(receiving.n, deadline_ns);
-    *ret_result = receiving.n >= 0 ? receiving.result : receiving.n;
-    return true;
+    return (struct received){true, receiving.n >= 0 ? receiving.result : receiving.n};
 }
 
 /* No stack protector: its canary would be kept for each thread that waits. */
@@ -94,17 +98,20 @@ __attribute__((no_stack_protector)) ssize_t gs_recv_with(int fd, gs_received_fn 
 {
     CHECKED_WAIT(deadline_ns);
     struct opened file = opened(fd);
-    ssize_t result;
     if (UNLIKELY(!file.descriptor))
         return descriptor_error(fd);
     /* A call that does not wait asks the kernel in any case: the kernel's event may not be
      * delivered yet. */
     bool may_be_ready = !deadline_ns || descriptor_may_be_ready(file.descriptor, GS_READ);
-    while (!may_be_ready || !receive(&file, fn, data, deadline_ns, &result)) {
+    for (;;) {
+        struct received received = {.has_arrived = false};
+        if (may_be_ready)
+            received = receive(&file, fn, data, deadline_ns);
+        if (received.has_arrived)
+            return received.result;
         int err = gs_descriptor_wait(&file, GS_READ, deadline_ns);
         if (err)
             return err;
         may_be_ready = file.has_waited = true;
     }
-    return result;
 }

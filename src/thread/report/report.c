@@ -66,18 +66,11 @@ void gs_report_backtrace(int fd, const struct backtrace *backtrace)
 /* Defined in a program that is built with the thread sanitizer. */
 extern void tsan_init(void) __asm__("__tsan_init") __attribute__((weak));
 
-/* Defined by the runtime of `gossamer cc` for such programs: it tells the sanitizer of switches. */
-extern const char gs_cc_tells_tsan __attribute__((weak));
-
-/* Defined by `gossamer run`: its threads have thread pointers of their own, by which the sanitizer
- * finds what it keeps for each. */
-extern const char gs_run_hides_from_tsan __attribute__((weak));
-
 /* The sanitizer keeps a stack of calls for each kernel thread, which a switch would confuse until
  * it overflows, or waits for ever. Returns 0, or -ENOTSUP after a report. */
 static int check_sanitizer(void)
 {
-    if (GS_TSAN || !tsan_init || &gs_cc_tells_tsan || &gs_run_hides_from_tsan)
+    if (GS_TSAN || !tsan_init)
         return 0;
     gs_report_printf(gs_report_fd(), "thread sanitizer: the library must be built with it, too "
                                      "(GS_SANITIZE=thread)\n");

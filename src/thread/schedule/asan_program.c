@@ -17,12 +17,12 @@ extern void unpoison(const volatile void *bottom,
 /* Defined by the runtime of `gossamer cc` for such programs, and by `gossamer run`, whose threads
  * have thread pointers of their own: they tell the sanitizer, or need not. */
 extern const char gs_cc_tells_asan __attribute__((weak));
-extern const char gs_run_hides_from_tsan __attribute__((weak));
+extern const char gs_run_needs_no_asan __attribute__((weak));
 
 bool gs_asan_is_in_program(void)
 {
     return !GS_ASAN && start_switch && finish_switch && unpoison && !&gs_cc_tells_asan &&
-           !&gs_run_hides_from_tsan;
+           !&gs_run_needs_no_asan;
 }
 
 static size_t size_of_stack(const struct gs_thread *thread)

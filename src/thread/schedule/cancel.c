@@ -155,13 +155,18 @@ void gs_threads_cancel_all(void)
     atomic_fetch_sub(&gs_runtime.canceling_all, 1);
 }
 
-void gs_thread_check_cancel_all(struct gs_thread *thread)
+void gs_thread_cancel_new(struct gs_thread *thread)
 {
     uint8_t none = CANCEL_NONE;
     /* Relaxed: the thread is published later, when it is made ready. */
+    atomic_compare_exchange_strong_explicit(&thread->cancel, &none, CANCEL_DELIVERED,
+                                            memory_order_relaxed, memory_order_relaxed);
+}
+
+void gs_thread_check_cancel_all(struct gs_thread *thread)
+{
     if (atomic_load(&gs_runtime.canceling_all))
-        atomic_compare_exchange_strong_explicit(&thread->cancel, &none, CANCEL_DELIVERED,
-                                                memory_order_relaxed, memory_order_relaxed);
+        gs_thread_cancel_new(thread);
 }
 
 bool gs_thread_is_canceled(void)

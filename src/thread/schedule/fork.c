@@ -65,7 +65,6 @@ static void reset_worker(struct worker *worker)
     atomic_store(&worker->ended, 0);
     worker->ended_at_resume = 0;
     atomic_store(&worker->external, worker->current->is_external);
-    atomic_store(&worker->is_stuck, false);
     worker->is_started = false;
 }
 
@@ -150,7 +149,6 @@ static void forget_user_stack_threads(const struct gs_thread *self)
 
 static int become_child(struct worker *worker, struct gs_thread *self)
 {
-    uint8_t sent = CANCEL_SENT;
     int err = renew_loop(worker);
     gs_symbols_after_fork();
     gs_monitor_after_fork();
@@ -165,7 +163,8 @@ static int become_child(struct worker *worker, struct gs_thread *self)
     self->deadline_index = 0; /* those of the parent are forgotten */
     self->deadline_ns = GS_NEVER;
     /* What would have completed the thread is forgotten. */
-    atomic_compare_exchange_strong(&self->cancel, &sent, CANCEL_DELIVERED);
+    if (atomic_load(&self->cancel) == CANCEL_SENT)
+        atomic_store(&self->cancel, CANCEL_DELIVERED);
     reset_worker(worker);
     forget_others(worker);
     reset_runtime();

@@ -202,7 +202,10 @@ static unsigned check_workers(uint64_t now_ns)
     for (unsigned i = 0; i < gs_runtime.worker_count; i++) {
         struct worker *worker = gs_runtime.workers[i];
         bool is_stuck = is_stuck_now(worker, now_ns);
-        if (atomic_exchange(&worker->is_stuck, is_stuck) < is_stuck)
+        /* Relaxed: nobody else stores it, and it publishes nothing. */
+        bool was_stuck = atomic_load_explicit(&worker->is_stuck, memory_order_relaxed);
+        atomic_store_explicit(&worker->is_stuck, is_stuck, memory_order_relaxed);
+        if (is_stuck && !was_stuck)
             count_add(&worker->stuck_count, 1);
         stuck_workers += is_stuck;
     }

@@ -201,7 +201,6 @@ static int queue_at(struct descriptor *descriptor, struct gs_resumable *resumabl
     if (!gs_runtime.is_multi || !(atomic_fetch_or(&descriptor->maybe_ready, 0) & direction))
         return 0;
     waiters_remove(queue, waiter);
-    descriptor_clear(descriptor, direction);
     return 1;
 }
 

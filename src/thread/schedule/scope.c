@@ -127,13 +127,12 @@ static int reserve(struct gs_scope *scope, uint64_t deadline_ns)
  * canceled. */
 static void add(struct gs_scope *scope, gs_scope_fn *fn, struct gs_thread *thread)
 {
-    uint8_t none = CANCEL_NONE;
     thread->extra->scope = scope;
     thread->extra->scope_fn = fn;
     spin_lock(&scope->lock);
     append_member(scope, thread);
     if (scope->is_canceled)
-        atomic_compare_exchange_strong(&thread->cancel, &none, CANCEL_DELIVERED);
+        gs_thread_cancel_new(thread);
     spin_unlock(&scope->lock);
 }
 

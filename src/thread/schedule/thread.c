@@ -13,7 +13,7 @@
 
 /* ---- Spawn ---- */
 
-_Noreturn static void run(void *thread);
+static void run(void *thread);
 
 /* Place the control block at the top of the program's own stack, as on the runtime's. */
 static int init_on_user_stack(const struct gs_thread_attributes *attributes,
@@ -377,19 +377,26 @@ _Noreturn void gs_thread_exit(void *result)
     end(thread_current(), result);
 }
 
-/* It ends without a call of gs_thread_exit: gs_context_leave (x86_64.S) says why. A thread that has
- * a canary makes the call, which a report of an overflow names. */
-_Noreturn static void run(void *thread)
+/* `run` jumps here. It ends without a call of gs_thread_exit: gs_context_leave (x86_64.S) says why.
+ * A thread that has a canary makes the call, which a report of an overflow names. Not declared as
+ * _Noreturn, and unknown to the optimizer as such: it would be called then. */
+__attribute__((noipa)) static void end_of_run(void *result)
+{
+    CHECKED_WAIT(GS_NEVER);
+    struct gs_thread *self = thread_current();
+    if (UNLIKELY(self->has_canary))
+        gs_thread_exit(result);
+    end(self, result);
+}
+
+/* Its frame is on each stack that is saved: it keeps no register. */
+static void run(void *thread)
 {
     struct gs_thread *self = thread;
     fiber_enter(&self->fiber);
     void *argument = self->argument;
     self->cleanups = NULL;
-    void *result = self->fn(argument);
-    CHECKED_WAIT(GS_NEVER);
-    if (UNLIKELY(self->has_canary))
-        gs_thread_exit(result);
-    end(self, result);
+    end_of_run(self->fn(argument));
 }
 
 /* ---- Join ---- */

@@ -360,14 +360,16 @@ static inline bool thread_clear_parked(struct gs_thread *thread, uint8_t *parked
 
 /* End the thread's wait with the outcome `claim`, unless its wait has ended already. The caller
  * holds the lock of the object waited at or of the deadlines (invariant 3), or is the thread's
- * worker. If this returns true, the caller makes the thread ready. */
+ * worker. If this returns true, the caller makes the thread ready. Relaxed: the caller has what the
+ * thread wrote before from the lock of the object, which is released after the claim has become
+ * CLAIM_WAITING, or by an acquire of that claim (time_out, claim_canceled). */
 static inline bool thread_claim(struct gs_thread *thread, int claim)
 {
     int waiting = CLAIM_WAITING;
     gs_chaos(CHAOS_CLAIM);
     if (gs_runtime.is_multi)
         return atomic_compare_exchange_strong_explicit(&thread->claim, &waiting, claim,
-                                                       memory_order_acq_rel, memory_order_relaxed);
+                                                       memory_order_relaxed, memory_order_relaxed);
     if (atomic_load_explicit(&thread->claim, memory_order_relaxed) != CLAIM_WAITING)
         return false;
     atomic_store_explicit(&thread->claim, claim, memory_order_relaxed);
@@ -507,6 +509,9 @@ void gs_cancels_deliver_for_stuck(struct worker *owner);
  * otherwise the caller must take the second: the thread is not completed until then. */
 bool gs_thread_mark_canceled(struct gs_thread *thread);
 void gs_thread_deliver_cancel(struct worker *worker, struct gs_thread *thread);
+
+/* Cancel a thread that was not made ready yet; gs_threads_cancel_all may do so, too. */
+void gs_thread_cancel_new(struct gs_thread *thread);
 
 /* Called when the thread has become live: cancel it if gs_threads_cancel_all is in progress. */
 void gs_thread_check_cancel_all(struct gs_thread *thread);

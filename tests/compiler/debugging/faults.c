@@ -7,8 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int fds[2], counter, guarded;
-static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
+static int fds[2];
 static const char *fault = "";
 
 static int has(const char *name)
@@ -63,20 +62,6 @@ static int add(int number)
     return number + (has("overflow") ? 1 : 0); /* fault: overflow */
 }
 
-static void *race(void *argument)
-{
-    for (int i = 0; i < 2; i++) {
-        pthread_mutex_lock(&mutex);
-        guarded++;
-        pthread_mutex_unlock(&mutex);
-        sched_yield();
-        if (has("race"))
-            counter++; /* fault: race */
-        sched_yield();
-    }
-    return argument;
-}
-
 static void *work(void *argument)
 {
     int result = read_heap() + read_frame() + read_after_return() + (add(0x7fffffff) != 0);
@@ -91,18 +76,16 @@ static void on_stack(int n, ...)
         wait_for(&byte);
 }
 
-static void run(void *(*fn)(void *), int count)
+static void run(void *(*fn)(void *))
 {
-    pthread_t threads[2];
-    for (int i = 0; i < count; i++)
-        if (pthread_create(&threads[i], NULL, fn, NULL))
-            abort();
+    pthread_t thread;
+    if (pthread_create(&thread, NULL, fn, NULL))
+        abort();
     for (int i = 0; i < 10; i++)
         sched_yield();
     if (write(fds[1], "abcdefghijkl", 12) != 12)
         abort();
-    for (int i = 0; i < count; i++)
-        pthread_join(threads[i], NULL);
+    pthread_join(thread, NULL);
 }
 
 int main(int count, char **words)
@@ -110,9 +93,7 @@ int main(int count, char **words)
     fault = count > 1 ? words[1] : "";
     if (pipe(fds))
         return 1;
-    run(work, 1);
-    run(race, 2);
+    run(work);
     on_stack(5, 0);
-    printf("%d\n", guarded);
     return 0;
 }

@@ -1,6 +1,7 @@
 /* The server's side of a connection with TLS, on a pair of sockets; the client is an engine. */
 #include "serve/connection/tls.h"
 
+#include "serve/connection/blocking.h"
 #include "serve/operations/certificates.h"
 #include "serve/operations/root.h"
 #include "tests/test.h"
@@ -9,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <gossamer/sys.h>
+#include <sys/ioctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -353,6 +355,78 @@ TEST(a_failed_handshake_is_counted_and_answered_with_an_alert)
     CHECK_EQ(read(peer, &byte, 1), 1);
     CHECK_EQ(byte, 0x15);
     serve_connection_init(&connection, &(struct serve_accepted){.fd = copy}, &shard, NOW_NS);
+    stop();
+}
+
+/* ---- Turns of handshakes ---- */
+
+/* What is in the future was not long ago; 1 was. */
+TEST(after_a_step_of_a_handshake_others_must_wait_until_all_else_has_taken_as_long)
+{
+    start(100);
+    const struct serve_connection other = connection;
+    CHECK(!serve_tls_must_postpone(&other, GS_NEVER));
+    shake_hands();
+    CHECK(serve_tls_must_postpone(&other, GS_NEVER));
+    CHECK(!serve_tls_must_postpone(&connection, GS_NEVER));
+    CHECK(!serve_tls_must_postpone(&other, GS_NEVER - 1));
+    stop();
+    start(100);
+    CHECK(!serve_tls_must_postpone(&other, 1));
+    shake_hands();
+    CHECK(!serve_tls_must_postpone(&other, 1));
+    stop();
+}
+
+static void *run_kernel(void *data)
+{
+    serve_blocking_run(data);
+    return NULL;
+}
+
+static void await_received(int fd)
+{
+    int n = 1;
+    while (n)
+        CHECK_EQ(ioctl(fd, FIONREAD, &n), 0);
+}
+
+/* By a thread of its own. */
+TEST(a_handshake_waits_for_its_turn_and_a_request_does_not)
+{
+    struct gs_tls_input none = {"", 0};
+    struct serve_admission admission = {.drain_until_ns = GS_NEVER, .drain_fd = -1};
+    struct serve_kernel kernel;
+    pthread_t thread;
+    char byte;
+    start(100);
+    struct serve_accepted accepted = {.fd = dup(connection.fd), .is_tls = true};
+    CHECK_EQ(serve_table_new(1, false, &admission.table), 0);
+    CHECK_EQ(serve_turns_init(&admission.handshakes, 1), 0);
+    serve_kernel_init(&kernel, &admission, &shard, &accepted);
+    CHECK_EQ(pthread_create(&thread, NULL, run_kernel, &kernel.blocking), 0);
+
+    pthread_mutex_t *turn = serve_turns_take(&admission.handshakes);
+    CHECK_EQ(gs_tls_engine_read(client, &none, received, sizeof received), -EAGAIN);
+    send_output();
+    await_received(accepted.fd);
+    CHECK(read(peer, &byte, 1) < 0);
+    pthread_mutex_unlock(turn);
+    while (gs_tls_engine_write(client, GET_NONE, strlen(GET_NONE)) == -EAGAIN)
+        (void)take();
+    send_output();
+    while (!answers())
+        (void)take();
+
+    turn = serve_turns_take(&admission.handshakes);
+    ask(GET_NONE);
+    while (answers() < 2)
+        (void)take();
+    pthread_mutex_unlock(turn);
+    CHECK_EQ(shutdown(peer, SHUT_WR), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    serve_kernel_done(&kernel);
+    serve_table_free(admission.table);
     stop();
 }
 

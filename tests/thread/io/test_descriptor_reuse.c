@@ -486,3 +486,28 @@ TEST(call_notices_what_another_worker_does)
 {
     run_unwatched(2, check_table);
 }
+
+static void *close_other_end(void *unused)
+{
+    MUST_EQ(gs_close(fds[1]), 0);
+    return unused;
+}
+
+static void *close_at_the_end_of_file(void *unused)
+{
+    char byte;
+    MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
+    struct gs_thread *thread = spawn(close_other_end, NULL);
+    MUST_EQ(gs_recv(fds[0], &byte, 1, 0, GS_NEVER), 0);
+    join(thread);
+    struct descriptor *descriptor = gs_descriptor(fds[0]);
+    MUST(atomic_load(&descriptor->is_hung_up));
+    MUST_EQ(gs_close(fds[0]), 0);
+    MUST(!atomic_load(&descriptor->is_hung_up));
+    return unused;
+}
+
+TEST(end_of_a_file_is_forgotten_when_its_number_is_closed)
+{
+    run_unwatched(1, close_at_the_end_of_file);
+}

@@ -1,4 +1,5 @@
 #include "tests/thread/schedule/forking.h"
+#include "thread/schedule/thread.h"
 
 #include <fcntl.h>
 #include <pthread.h>
@@ -77,6 +78,53 @@ TEST(plain_fork_is_safe_for_a_child_that_execs)
         run_both(fork_and_exec);
 }
 
+/* ---- Forks that fail, of two workers at once ---- */
+
+static bool may_fork = true;
+static atomic_int forking;
+
+pid_t __real_fork(void);
+pid_t __wrap_fork(void);
+
+pid_t __wrap_fork(void)
+{
+    if (may_fork)
+        return __real_fork();
+    errno = EAGAIN;
+    return -1;
+}
+
+/* Relaxed: nothing but the calls orders the two threads. */
+static void *fail_to_fork(void *unused)
+{
+    atomic_fetch_add_explicit(&forking, 1, memory_order_relaxed);
+    while (atomic_load_explicit(&forking, memory_order_relaxed) < 2)
+        ;
+    MUST_EQ(gs_fork(), -EAGAIN);
+    return unused;
+}
+
+static void *fail_to_fork_twice(void *unused)
+{
+    struct gs_thread *threads[2];
+    for (unsigned i = 0; i < 2; i++) {
+        const struct gs_thread_attributes attributes = {.worker = i + 1};
+        MUST_EQ(gs_thread_spawn(&attributes, fail_to_fork, NULL, &threads[i]), 0);
+    }
+    join(threads[0]);
+    join(threads[1]);
+    return unused;
+}
+
+TEST(forks_of_two_workers_that_fail_return_the_error)
+{
+    may_fork = false;
+    run_with(2, fail_to_fork_twice);
+    may_fork = true;
+}
+
+/* ---- Among threads in all kinds of wait ---- */
+
 static int inherited[2];
 
 static void *receive_text(void *unused)
@@ -102,6 +150,9 @@ static void *fork_among_others(void *argument)
     if (!pid) {
         gs_threads_stats(&counts);
         MUST_EQ(counts.live, 1);
+        MUST_EQ(gs_timer_queue_count(&worker_current()->own_deadlines.queue), 0);
+        gs_thread_cancel(threads[0]);
+        MUST_EQ(atomic_load(&threads[0]->cancel), CANCEL_FINISHED);
         use_everything();
         /* The parent's reader would receive what is sent, so the child opens new descriptors with
          * the same numbers. */

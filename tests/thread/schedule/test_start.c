@@ -1,4 +1,6 @@
+#include "loop/state.h"
 #include "tests/thread/fixture.h"
+#include "thread/schedule/worker.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -15,6 +17,9 @@ enum { NO_CALL = -1 };
 
 static atomic_long failing_call = NO_CALL;
 static atomic_int left, left_allocations = -1, left_kernel_threads = -1;
+
+/* The next kernel thread is refused as soon as all workers sleep. */
+static atomic_bool is_refused_late;
 
 static bool is_turn(atomic_int *count)
 {
@@ -54,9 +59,20 @@ void *__wrap_aligned_alloc(size_t alignment, size_t n)
     return is_turn(&left_allocations) ? NULL : __real_aligned_alloc(alignment, n);
 }
 
+static void await_sleep(void)
+{
+    for (unsigned i = 0; i < gs_runtime.options.workers; i++)
+        while (!atomic_load(&gs_runtime.workers[i]->loop->mailbox.asleep))
+            sched_yield();
+}
+
 int __wrap_pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*fn)(void *),
                           void *argument)
 {
+    if (atomic_exchange(&is_refused_late, false)) {
+        await_sleep();
+        return EAGAIN;
+    }
     return is_turn(&left_kernel_threads) ? EAGAIN
                                          : __real_pthread_create(thread, attributes, fn, argument);
 }
@@ -168,6 +184,32 @@ TEST(every_kernel_thread_of_a_start_may_fail)
     while (run_failing(&left_kernel_threads, n, errors))
         n++;
     CHECK_EQ(n, 3); /* two workers and the monitor */
+}
+
+static void *compute_until_refused(void *unused)
+{
+    while (atomic_load(&is_refused_late))
+        ;
+    return unused;
+}
+
+/* Both workers are stuck, and a thread could run on another one. Until that is refused, they are
+ * not all: the last of them to become idle does not look whether the run is over. */
+static void *need_extra_worker_late(void *unused)
+{
+    const struct gs_thread_attributes on_second = {.worker = 2};
+    atomic_store(&is_refused_late, true);
+    MUST_EQ(gs_thread_spawn(&on_second, compute_until_refused, NULL, NULL), 0);
+    MUST_EQ(gs_thread_spawn(NULL, do_nothing, NULL, NULL), 0);
+    return compute_until_refused(unused);
+}
+
+TEST(run_ends_though_its_workers_slept_before_an_extra_one_was_refused)
+{
+    const struct gs_threads_options options = {.workers = 2, .is_silent = true};
+    alarm(60);
+    CHECK_EQ(gs_threads_run(&options, need_extra_worker_late, NULL, NULL), 0);
+    alarm(0);
 }
 
 /* An emulator has kernel threads of its own. */

@@ -155,6 +155,25 @@ TEST(run_returns_when_detached_threads_have_ended_too)
     CHECK_EQ(ended, 6);
 }
 
+static void *reuse_detached_before_the_end(void *unused)
+{
+    struct gs_threads_stats before, now;
+    join(spawn(add_one, calls));
+    gs_threads_stats(&before);
+    for (int i = 0; i < 3000; i++) {
+        gs_thread_detach(spawn(add_one, calls));
+        gs_thread_yield();
+    }
+    gs_threads_stats(&now);
+    MUST_EQ(now.stacks, before.stacks);
+    return unused;
+}
+
+TEST(stack_of_a_thread_that_was_detached_before_its_end_is_used_again)
+{
+    run_with(1, reuse_detached_before_the_end);
+}
+
 static void *wait_to_end(void *may_end)
 {
     MUST_EQ(gs_semaphore_wait(may_end, GS_NEVER), 0);

@@ -256,6 +256,21 @@ static int wait_for_child(pid_t pid)
     return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
+static void *check_not_owned(void *mutex)
+{
+    MUST(!gs_mutex_is_owned(mutex));
+    return NULL;
+}
+
+/* Another thread has the same stack meanwhile. */
+static void hold_mutex(void)
+{
+    struct gs_mutex mutex = {0};
+    MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
+    join(spawn_as(&shared, check_not_owned, &mutex));
+    gs_mutex_unlock(&mutex);
+}
+
 static void *fork_in_shared(void *waiting)
 {
     long local = 42;
@@ -263,6 +278,7 @@ static void *fork_in_shared(void *waiting)
     pid_t pid = gs_fork();
     MUST(pid >= 0);
     if (!pid) {
+        hold_mutex();
         struct gs_thread *thread = spawn_evicted(0, park);
         gs_thread_unpark(thread);
         join(thread);
