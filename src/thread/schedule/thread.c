@@ -377,10 +377,17 @@ _Noreturn void gs_thread_exit(void *result)
     end(thread_current(), result);
 }
 
+/* clang lacks noipa: there, `run` may call. */
+#if __has_attribute(noipa)
+#define NOIPA __attribute__((noipa))
+#else
+#define NOIPA __attribute__((noinline))
+#endif
+
 /* `run` jumps here. It ends without a call of gs_thread_exit: gs_context_leave (x86_64.S) says why.
  * A thread that has a canary makes the call, which a report of an overflow names. Not declared as
  * _Noreturn, and unknown to the optimizer as such: it would be called then. */
-__attribute__((noipa)) static void end_of_run(void *result)
+NOIPA static void end_of_run(void *result)
 {
     CHECKED_WAIT(GS_NEVER);
     struct gs_thread *self = thread_current();
