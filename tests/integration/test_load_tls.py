@@ -462,7 +462,7 @@ def test_a_handshake_that_fails_is_an_error_with_a_reason(
         found = load(tmp_path, port, "-c", "1", "-n", "3")
         assert found.errors() == {"handshake": 3}
         assert reason in found.report["tls_reason"]
-        given_up = load(tmp_path, port, "-d", "1h", "--give-up", "100ms", "--timeout", "90ms")
+        given_up = load(tmp_path, port, "-d", "1h", "--give-up", "100ms", "--timeout", "600ms")
     assert given_up.status == 1
     assert given_up.stderr.startswith("gossamer load: gave up: no response has arrived: ")
     assert found.report["tls_reason"] in given_up.stderr

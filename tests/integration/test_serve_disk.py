@@ -104,7 +104,7 @@ def test_a_log_on_a_disk_that_does_not_answer_holds_up_nobody(
         with Wire(server.address) as wire:
             assert wire.get("/a.txt").status == 200
             assert any(disk.is_used() for _ in attempts())
-            for _ in range(1200):  # more than the pipe before the log takes
+            for _ in range(1500):  # more than the pipe before the log takes
                 assert wire.get("/a.txt", User_Agent="a" * 900).status == 200
         server.send_signal(signal.SIGTERM)
         lost = "the last lines of the access log are lost"
