@@ -1,41 +1,9 @@
 /* A server to which memory is refused. Each allocation of the library is made to fail, for every
  * number of it; the server must answer or close, and serve the next client. */
+#include "tests/http_server/allocations.h"
 #include "tests/http_server/serving.h"
 
 #include <stdlib.h>
-
-static _Atomic(long) allowed = -1; /* allocations until one fails; -1: none does */
-static _Atomic(unsigned) failures;
-
-static bool may_allocate(void)
-{
-    if (allowed < 0 || allowed-- > 0)
-        return true;
-    failures++;
-    return false;
-}
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t count, size_t n);
-void *__real_realloc(void *bytes, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t count, size_t n);
-void *__wrap_realloc(void *bytes, size_t n);
-
-void *__wrap_malloc(size_t n)
-{
-    return may_allocate() ? __real_malloc(n) : NULL;
-}
-
-void *__wrap_calloc(size_t count, size_t n)
-{
-    return may_allocate() ? __real_calloc(count, n) : NULL;
-}
-
-void *__wrap_realloc(void *bytes, size_t n)
-{
-    return may_allocate() ? __real_realloc(bytes, n) : NULL;
-}
 
 static void answer(struct gs_http_exchange *exchange, void *unused)
 {

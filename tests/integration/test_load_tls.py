@@ -15,6 +15,8 @@ from typing import Any, TypeVar
 import pytest
 from server import TIMEOUT_S, program
 
+from tls import TlsSocket
+
 RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 PIECES = (1, 16_384, 5, 70_000, 16_385, 3, 40_000)
 """Lengths of the chunks of a response, which are records of all sizes."""
@@ -144,33 +146,15 @@ class TlsServer:
                 threading.Thread(target=self.serve, args=(plain,), daemon=True).start()
 
 
-@dataclass
-class Halves:
-    """A connection whose records are sent in two halves, so that a client waits for the second."""
+class Halves(TlsSocket):
+    """A server's connection, whose records are sent in two halves: the client has to wait."""
 
-    plain: socket.socket
-    context: ssl.SSLContext
-
-    def __post_init__(self) -> None:
+    def __init__(self, plain: socket.socket, context: ssl.SSLContext) -> None:
         """Make the handshake."""
+        self.plain = plain
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
-        self.tls = self.context.wrap_bio(self.incoming, self.outgoing, server_side=True)
+        self.tls = context.wrap_bio(self.incoming, self.outgoing, server_side=True)
         self.run(self.tls.do_handshake)
-
-    def run(self, step: Callable[[], object]) -> object:
-        """Make a step of TLS; send and receive as it needs."""
-        while True:
-            try:
-                result = step()
-            except ssl.SSLWantReadError:
-                self.flush()
-                if received := self.plain.recv(65536):
-                    self.incoming.write(received)
-                else:
-                    self.incoming.write_eof()
-            else:
-                self.flush()
-                return result
 
     def flush(self) -> None:
         """Send what is encrypted."""

@@ -1,43 +1,11 @@
 /* A server with TLS and its client, to which each allocation of the library is refused once: both
  * answer or fail, and the next connection works. */
+#include "tests/http_server/allocations.h"
 #include "tests/http_server/serving.h"
 #include "tests/tls_stream/contexts.h"
 
 #include <gossamer/tls.h>
 #include <stdlib.h>
-
-static long allowed = -1; /* allocations until one fails; -1: none does */
-static unsigned failures;
-
-static bool may_allocate(void)
-{
-    if (allowed < 0 || allowed--)
-        return true;
-    failures++;
-    return false;
-}
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t count, size_t n);
-void *__real_realloc(void *bytes, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t count, size_t n);
-void *__wrap_realloc(void *bytes, size_t n);
-
-void *__wrap_malloc(size_t n)
-{
-    return may_allocate() ? __real_malloc(n) : NULL;
-}
-
-void *__wrap_calloc(size_t count, size_t n)
-{
-    return may_allocate() ? __real_calloc(count, n) : NULL;
-}
-
-void *__wrap_realloc(void *bytes, size_t n)
-{
-    return may_allocate() ? __real_realloc(bytes, n) : NULL;
-}
 
 #define LENGTH 30000
 

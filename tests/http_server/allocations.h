@@ -1,0 +1,42 @@
+/* Wrappers (--wrap) of the allocator: after `allowed` allocations one fails. For one file of a
+ * test. */
+#ifndef GS_TESTS_HTTP_SERVER_ALLOCATIONS_H
+#define GS_TESTS_HTTP_SERVER_ALLOCATIONS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+static _Atomic(long) allowed = -1; /* allocations until one fails; -1: none does */
+static _Atomic(unsigned) failures;
+
+static inline bool may_allocate(void)
+{
+    if (allowed < 0 || allowed-- > 0)
+        return true;
+    failures++;
+    return false;
+}
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t count, size_t n);
+void *__real_realloc(void *bytes, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t count, size_t n);
+void *__wrap_realloc(void *bytes, size_t n);
+
+void *__wrap_malloc(size_t n)
+{
+    return may_allocate() ? __real_malloc(n) : NULL;
+}
+
+void *__wrap_calloc(size_t count, size_t n)
+{
+    return may_allocate() ? __real_calloc(count, n) : NULL;
+}
+
+void *__wrap_realloc(void *bytes, size_t n)
+{
+    return may_allocate() ? __real_realloc(bytes, n) : NULL;
+}
+
+#endif
