@@ -83,7 +83,6 @@ LINES = {
     "version 0.9": (line(b"GET /a.txt HTTP/0.9"), {400, 505}),
     "version 2.0": (line(b"GET /a.txt HTTP/2.0"), {505}),
     "version 9.9": (line(b"GET /a.txt HTTP/9.9"), {505}),
-    "preface of HTTP/2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", {400, 505}),
     "TLS": (b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03", {400}),
     "fragment": (line(b"GET /a.txt#top HTTP/1.1"), {400}),
     "fragment in a query": (line(b"GET /a.txt?a#top HTTP/1.1"), {400}),

@@ -82,7 +82,8 @@ def answer_of(command: list[str], given: bytes = b"") -> bytes:
 
 
 def ask_with_curl(run: Run) -> None:
-    command = ["curl", "--verbose", "--cacert", run.authority, "--header", "Connection: close"]
+    command = ["curl", "--http1.1", "--verbose", "--cacert", run.authority]
+    command += ["--header", "Connection: close"]
     command += [f"--tlsv{run.version}", "--tls-max", run.version, "--no-progress-meter"]
     for page, file in zip(PAGES, ("small", "large"), strict=True):
         command += ["--output", str(run.folder / file), f"https://localhost:{run.port}{page}"]
@@ -96,7 +97,7 @@ def ask_with_openssl(run: Run) -> None:
     session = str(run.folder / "session")
     command = ["openssl", "s_client", "-connect", f"localhost:{run.port}", "-ign_eof"]
     command += ["-CAfile", run.authority, "-verify_return_error", "-verify_hostname", "localhost"]
-    command += ["-alpn", "h2,http/1.1", f"-tls{run.version.replace('.', '_')}"]
+    command += ["-alpn", "http/1.1", f"-tls{run.version.replace('.', '_')}"]
     first = answer_of([*command, "-sess_out", session], request(PAGES[0]))
     second = answer_of([*command, "-sess_in", session], request(PAGES[1]))
     assert b"\nReused, TLSv" in second
@@ -128,7 +129,7 @@ def ask_with_go(run: Run) -> None:
 
 def ask_with_python(run: Run) -> None:
     context = ssl.create_default_context(cafile=run.authority)
-    context.set_alpn_protocols(["h2", "http/1.1"])
+    context.set_alpn_protocols(["http/1.1"])
     context.minimum_version = context.maximum_version = {
         "1.2": ssl.TLSVersion.TLSv1_2,
         "1.3": ssl.TLSVersion.TLSv1_3,

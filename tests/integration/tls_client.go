@@ -44,7 +44,7 @@ func main() {
 		RootCAs:            x509.NewCertPool(),
 		MinVersion:         version,
 		MaxVersion:         version,
-		NextProtos:         []string{"h2", "http/1.1"},
+		NextProtos:         []string{"http/1.1"},
 		ClientSessionCache: tls.NewLRUClientSessionCache(1),
 	}
 	config.RootCAs.AppendCertsFromPEM(certificate)
