@@ -526,7 +526,7 @@ void gs_http_conn_drain(struct gs_http_conn *conn, uint64_t now_ns)
 struct gs_http_load *gs_http_conn_take_load(struct gs_http_conn *conn)
 {
     conn->load->is_taken = true;
-    conn->wants = (uint8_t)compute_wants(conn);
+    conn->wants &= (uint8_t)~GS_HTTP_LOAD;
     return conn->load;
 }
 
