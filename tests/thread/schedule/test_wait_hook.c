@@ -42,6 +42,13 @@ enum { HAND_OVERS = 300 };
 
 static struct gs_semaphore there, back;
 
+/* On a busy machine a worker may find each wake-up before it waits for one. */
+static void sleep_until_worker_waited(unsigned worker)
+{
+    while (!calls[worker])
+        gs_thread_sleep(gs_clock_now() + GS_MILLISECOND);
+}
+
 static void *answer(void *argument)
 {
     (void)argument;
@@ -49,6 +56,7 @@ static void *answer(void *argument)
         (void)!gs_semaphore_wait(&there, GS_NEVER);
         gs_semaphore_post(&back);
     }
+    sleep_until_worker_waited(2);
     return NULL;
 }
 
@@ -58,6 +66,7 @@ static void *ask(void *argument)
         gs_semaphore_post(&there);
         (void)!gs_semaphore_wait(&back, GS_NEVER);
     }
+    sleep_until_worker_waited(1);
     return argument;
 }
 
@@ -81,7 +90,6 @@ TEST(no_wake_up_from_another_worker_is_lost_with_any_primitive)
     memset(calls, 0, sizeof calls);
     CHECK_EQ(gs_threads_run(&options, ask_elsewhere, &token, &result), 0);
     CHECK(result == &token);
-    CHECK(calls[1] > 0 && calls[2] > 0);
 }
 
 static int fail(struct gs_loop *loop, unsigned worker, void *data)
