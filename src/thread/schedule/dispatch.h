@@ -83,13 +83,15 @@ ALWAYS_INLINE int dispatch_waiting(struct worker *worker, struct gs_thread *self
     return dispatch_to(worker, self, next);
 }
 
-/* Switch away from a thread that has ended, and has nothing to do when its stack has been left. */
+/* Switch away from a thread that has ended, and has nothing to do when its stack has been left.
+ * After fiber_leave, the address sanitizer has no memory for variables of this frame. */
 _Noreturn ALWAYS_INLINE void leave_to(struct worker *worker, struct gs_thread *self,
                                       struct gs_thread *next)
 {
+    int result = dispatch_result(next);
     worker->current = next;
     fiber_leave(&self->fiber, next ? &next->fiber : &worker->fiber, true);
-    context_leave(next ? next->sp : worker->sp, dispatch_result(next));
+    context_leave(next ? next->sp : worker->sp, result);
 }
 
 /* Switch away from a thread that has ended, and call then(self), unless `then` is NULL. */
@@ -99,10 +101,10 @@ _Noreturn ALWAYS_INLINE void dispatch_last(struct worker *worker, struct gs_thre
     struct gs_thread *next = dispatch_next(worker);
     if (!then)
         leave_to(worker, self, next);
+    int result = dispatch_result(next);
     worker->current = next;
     fiber_leave(&self->fiber, next ? &next->fiber : &worker->fiber, true);
-    gs_context_switch_then(&self->sp, next ? next->sp : worker->sp, dispatch_result(next), then,
-                           self);
+    gs_context_switch_then(&self->sp, next ? next->sp : worker->sp, result, then, self);
     __builtin_unreachable();
 }
 
