@@ -91,7 +91,11 @@ struct gs_threads_options {
     int dump_signal;     /* a signal that writes a dump of all threads; 0: none */
     bool is_silent;      /* write no reports */
     bool leaves_signals; /* install no handler of SIGSEGV: a stack overflow is not reported */
-    int report_fd;       /* for reports: deadlock, stack overflow, dumps; 0: standard error */
+    /* Before a thread gets a shared stack, all below its own frames is set to zero: it cannot read
+     * what others left there. This takes as long as writing up to 56 KiB each time that a shared
+     * stack changes hands. */
+    bool wipes_shared_stacks;
+    int report_fd; /* for reports: deadlock, stack overflow, dumps; 0: standard error */
     /* A worker is stuck if one thread occupies it for this long. 0: 10 ms; GS_NEVER: no monitor, so
      * with one worker the process has only one kernel thread until a blocking call needs another.
      * Some system calls require a single thread (unshare, setns with a user namespace); others

@@ -240,6 +240,13 @@ static bool take_place_of(struct shared_stacks *stacks, struct gs_thread *occupa
     return true;
 }
 
+/* What others have left below the frames of the new occupant. */
+static void wipe(const struct shared_stack *stack)
+{
+    char *bottom = gs_stack_bottom(stack->holder);
+    memset(bottom, 0, (size_t)((char *)stack->occupant->sp - bottom));
+}
+
 /* Make the thread the occupant. Returns false if there is no memory. */
 static bool occupy(struct shared_stacks *stacks, struct shared_stack *stack,
                    struct gs_thread *thread)
@@ -254,6 +261,8 @@ static bool occupy(struct shared_stacks *stacks, struct shared_stack *stack,
     else if (thread->saved)
         restore(stacks, thread);
     stack->occupant = thread;
+    if (UNLIKELY(gs_runtime.options.wipes_shared_stacks))
+        wipe(stack);
     return true;
 }
 
