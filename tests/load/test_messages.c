@@ -39,7 +39,7 @@ enum { CHUNK = 5000, CHUNKS = 400 };
 static void serve_large_chunks(struct server *server, int fd, size_t index)
 {
     char text[4096];
-    static char chunk[CHUNK + 64];
+    char chunk[CHUNK + 64];
     size_t n = CHUNK - 512 * index;
     memset(chunk, 'x', sizeof chunk);
     while (server_read(server, fd, text, sizeof text)) {

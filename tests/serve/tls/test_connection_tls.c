@@ -92,8 +92,8 @@ static void stop(void)
 
 /* ---- Allocations of the server that fail ---- */
 
-static unsigned fails_in; /* so many allocations; 0: none fails */
-static bool is_server;    /* it is running */
+static unsigned fails_in;            /* so many allocations; 0: none fails */
+static _Thread_local bool is_server; /* it is running in this kernel thread */
 
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t count, size_t n);
