@@ -1,4 +1,5 @@
 #include "load/worker.h"
+#include "src/base/sanitized.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -7,7 +8,10 @@
 /* Clients start at this rate, as a burst of connections would overflow accept queues. A server
  * makes a few handshakes of TLS per millisecond: those of a burst would wait for seconds. */
 static const uint64_t start_interval_ns = GS_MILLISECOND;
-enum { CLIENTS_PER_INTERVAL = 128, TLS_CLIENTS_PER_INTERVAL = 4, CLIENT_STACK = 16 * 1024 };
+enum { CLIENTS_PER_INTERVAL = 128, TLS_CLIENTS_PER_INTERVAL = 4 };
+
+/* A sanitizer makes frames larger, and TLS runs here, in place of the worker's stack. */
+enum { CLIENT_STACK = GS_ASAN || GS_TSAN ? 128 << 10 : 16 << 10 };
 
 static uint64_t thread_cpu_ns(void)
 {

@@ -14,6 +14,7 @@
 
 #include "serve/accept/admission.h"
 #include "serve/connection/connection.h"
+#include "src/base/sanitized.h"
 
 #include <gossamer/list.h>
 #include <poll.h>
@@ -83,11 +84,7 @@ struct serve_kernel {
 
 /* The stacks of threads that call serve_blocking_run. User-level threads have small ones, because
  * serve_blocking_answer runs on the worker's: a sanitizer makes frames larger, and runs it here. */
-#ifndef __has_feature
-#define __has_feature(feature_) 0
-#endif
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
-    defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+#if GS_ASAN || GS_TSAN
 #define SERVE_USER_STACK_SIZE 131072
 #else
 #define SERVE_USER_STACK_SIZE 16384

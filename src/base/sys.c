@@ -1,6 +1,7 @@
 #include "base/beneath.h"
 #include "base/chaos.h"
 #include "base/refused.h"
+#include "base/sanitized.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -29,10 +30,7 @@ void gs_sys_set_fault(gs_sys_fault_fn *hook, void *data)
     atomic_store_explicit(&fault_hook, hook, memory_order_release);
 }
 
-#ifndef __has_feature
-#define __has_feature(feature_) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#if GS_ASAN
 /* The sanitizer does not intercept these system calls, so their memory is checked here. */
 #include <sanitizer/asan_interface.h>
 

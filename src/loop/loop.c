@@ -1,5 +1,6 @@
 /* The loop: its life cycle, one iteration, and the watchers that are pending. The steps are those
  * of gossamer/loop.h. */
+#include "base/sanitized.h"
 #include "loop/state.h"
 
 #include <errno.h>
@@ -185,10 +186,7 @@ uint64_t gs_loop_wait_ns(struct gs_loop *loop, uint64_t deadline_ns)
 
 /* The thread sanitizer defers a signal that arrives right before a wait until the next call that it
  * intercepts. A loop that watches signals therefore limits its waits under the sanitizer. */
-#ifndef __has_feature
-#define __has_feature(feature_) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#if GS_TSAN
 #define SLEEP_MAX (5 * GS_SECOND)
 #else
 #define SLEEP_MAX GS_NEVER

@@ -1,4 +1,5 @@
 #include "tests/fault/points.h"
+#include "base/sanitized.h"
 
 #include "tests/fault/session.h"
 
@@ -23,11 +24,7 @@
  * like another of the test, which has failed at every call. */
 #define DENSE 3
 #define SPARSE 7
-#ifndef __has_feature
-#define __has_feature(feature_) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                               \
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#if GS_ASAN || GS_TSAN
 #define STRIDE SPARSE
 #else
 #define STRIDE 1

@@ -1,14 +1,11 @@
 /* Allocation failures: a start that fails changes nothing. The test replaces the allocator, which
  * sanitizers do not allow. */
+#include "base/sanitized.h"
 #include "tests/loop/fixture.h"
 
 #include <errno.h>
 
-#ifndef __has_feature
-#define __has_feature(feature_) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                               \
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#if GS_ASAN || GS_TSAN
 
 TEST(allocations_that_fail)
 {

@@ -1,4 +1,5 @@
 /* Operations without a descriptor: opening files, and resolving names. */
+#include "base/sanitized.h"
 #include "tests/loop/fixture.h"
 
 #include <arpa/inet.h>
@@ -456,14 +457,8 @@ TEST(child_gets_the_operations_of_the_parent_canceled)
 #ifdef GS_EMULATED
     SKIP("the emulator crashes in a fork with several kernel threads");
 #endif
-#ifdef __SANITIZE_THREAD__
-    SKIP("the thread sanitizer does not support kernel threads in a child");
-#endif
-#ifdef __has_feature
-#if __has_feature(thread_sanitizer)
-    SKIP("the thread sanitizer does not support kernel threads in a child");
-#endif
-#endif
+    if (GS_TSAN)
+        SKIP("the thread sanitizer does not support kernel threads in a child");
     set_up();
     occupy_look_ups();
     CHECK_EQ(gs_op_resolve(&op, "127.0.0.1", NULL, NULL, &addresses), 0);

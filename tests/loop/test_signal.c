@@ -1,3 +1,4 @@
+#include "base/sanitized.h"
 #include "tests/loop/fixture.h"
 
 #include <errno.h>
@@ -195,11 +196,7 @@ TEST(signal_ends_an_unlimited_wait_whichever_thread_handles_it)
 /* ---- Forks ---- */
 
 /* Forks are slow under sanitizers. */
-#ifndef __has_feature
-#define __has_feature(feature_) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) ||                               \
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#if GS_ASAN || GS_TSAN
 #define FORKS 50
 #else
 #define FORKS 200

@@ -1,3 +1,4 @@
+#include "base/sanitized.h"
 #include "tests/loop/fixture.h"
 
 #include <errno.h>
@@ -439,14 +440,8 @@ TEST(child_gets_the_work_of_the_parent_canceled_and_has_a_pool_of_its_own)
 #ifdef GS_EMULATED
     SKIP("the emulator crashes in a fork with several kernel threads");
 #endif
-#ifdef __SANITIZE_THREAD__
-    SKIP("the thread sanitizer does not support kernel threads in a child");
-#endif
-#ifdef __has_feature
-#if __has_feature(thread_sanitizer)
-    SKIP("the thread sanitizer does not support kernel threads in a child");
-#endif
-#endif
+    if (GS_TSAN)
+        SKIP("the thread sanitizer does not support kernel threads in a child");
     set_up();
     occupy(1);
     for (int i = 1; i < 3; i++) {

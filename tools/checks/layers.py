@@ -52,8 +52,8 @@ PUBLIC = {
 # What stands above the library includes every public header, and these.
 ABOVE = {
     "tls_stream": {"tls"},
-    "serve": {"http", "http2", "options"},
-    "load": {"http", "options"},
+    "serve": {"http", "http2", "options", "src/base/sanitized.h"},
+    "load": {"http", "options", "src/base/sanitized.h"},
     "compat": {
         "src/base/chaos.h",
         "src/base/futex_op.h",

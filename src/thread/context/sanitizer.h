@@ -4,25 +4,19 @@
 #ifndef GS_THREAD_SANITIZER_H
 #define GS_THREAD_SANITIZER_H
 
+#include "base/sanitized.h"
+
 #include <stddef.h>
 
-#ifndef __has_feature
-#define __has_feature(feature_) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
-#define GS_ASAN 1
+#if GS_ASAN
 #include <sanitizer/asan_interface.h>
 #include <sanitizer/common_interface_defs.h>
-#else
-#define GS_ASAN 0
 #endif
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
-#define GS_TSAN 1
+#if GS_TSAN
 #include <sanitizer/tsan_interface.h>
 #include <signal.h>
 #define NOT_FOR_TSAN __attribute__((no_sanitize("thread")))
 #else
-#define GS_TSAN 0
 #define NOT_FOR_TSAN
 #endif
 #if GS_ASAN

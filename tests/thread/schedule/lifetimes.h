@@ -11,6 +11,7 @@
 #ifndef GS_TESTS_THREAD_LIFETIMES_H
 #define GS_TESTS_THREAD_LIFETIMES_H
 
+#include "base/sanitized.h"
 #include "tests/thread/fixture.h"
 #include "thread/stack/shared_stack.h"
 
@@ -22,12 +23,9 @@
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid
 #endif
-#ifndef __has_feature
-#define __has_feature(feature_) 0
-#endif
 /* The thread sanitizer delivers signals only within functions that it intercepts; but it finds
  * races without them. */
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer) || !defined(__x86_64__)
+#if GS_TSAN || !defined(__x86_64__)
 #define IS_INTERRUPTED false
 #else
 #define IS_INTERRUPTED true

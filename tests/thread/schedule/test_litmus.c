@@ -1,6 +1,7 @@
 /* No wake-up between workers is lost: pairs of threads pass a turn back and forth, on two workers
  * each. A lost wake-up would leave a pair waiting forever, which the runtime reports as a deadlock.
  * GOSSAMER_HAND_OVERS sets the number of turns for each kind; 10000000 takes some minutes. */
+#include "base/sanitized.h"
 #include "tests/thread/fixture.h"
 #include "thread/schedule/thread.h"
 
@@ -10,12 +11,9 @@
 
 enum { PAIRS = 8, WORKERS = 3 };
 
-#ifndef __has_feature
-#define __has_feature(feature_) 0
-#endif
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#if GS_TSAN
 #define HAND_OVERS 20000
-#elif defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer)
+#elif GS_ASAN
 #define HAND_OVERS 50000
 #elif !defined(__x86_64__)
 #define HAND_OVERS 20000 /* few enough for an emulator */

@@ -1,6 +1,7 @@
 /* Kernel threads that are no workers start and wake user threads while all user threads end: the
  * run must end when all have ended. Also, two threads that read from one descriptor must lose
  * nothing. */
+#include "base/sanitized.h"
 #include "tests/thread/fixture.h"
 
 #include <netinet/in.h>
@@ -8,11 +9,7 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
-#ifndef __has_feature
-#define __has_feature(feature_) 0
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(__x86_64__) ||       \
-    __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
+#if GS_ASAN || GS_TSAN || !defined(__x86_64__)
 #define ROUNDS 200
 #else
 #define ROUNDS 1000

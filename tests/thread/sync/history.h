@@ -3,22 +3,19 @@
 #ifndef GS_TESTS_THREAD_HISTORY_H
 #define GS_TESTS_THREAD_HISTORY_H
 
+#include "base/sanitized.h"
 #include "tests/thread/fixture.h"
 
 #include <stdatomic.h>
 
-#ifndef __has_feature
-#define __has_feature(feature_) 0
-#endif
 /* Under the thread sanitizer, the ticks are relaxed, because they must not order accesses that the
  * library does not order. On x86-64 the ticks still order the calls. */
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#if GS_TSAN
 #define TICK_ORDER memory_order_relaxed
 #else
 #define TICK_ORDER memory_order_seq_cst
 #endif
-#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer) ||                             \
-    defined(__SANITIZE_ADDRESS__) || __has_feature(address_sanitizer) || !defined(__x86_64__)
+#if GS_TSAN || GS_ASAN || !defined(__x86_64__)
 enum { STEPS = 100, SEEDS = 2 };
 #else
 enum { STEPS = 250, SEEDS = 3 };
