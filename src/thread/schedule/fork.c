@@ -113,6 +113,7 @@ static void reset_runtime(void)
 {
     gs_runtime_set_multi(false);
     atomic_store(&gs_runtime.enabled_extra_workers, 0);
+    atomic_store(&gs_runtime.is_any_stuck, false);
     atomic_store(&gs_runtime.idle, 0);
     atomic_store(&gs_runtime.nonworker_spawns, 0);
     atomic_store(&gs_runtime.entering, 0);

@@ -209,6 +209,7 @@ static unsigned check_workers(uint64_t now_ns)
             count_add(&worker->stuck_count, 1);
         stuck_workers += is_stuck;
     }
+    atomic_store_explicit(&gs_runtime.is_any_stuck, stuck_workers > 0, memory_order_relaxed);
     for (unsigned i = 0; stuck_workers && i < gs_runtime.worker_count; i++) {
         struct worker *worker = gs_runtime.workers[i];
         if (!atomic_load(&worker->is_stuck))

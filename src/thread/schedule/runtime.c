@@ -134,6 +134,7 @@ static void set_options(const struct gs_threads_options *options)
     gs_runtime.worker_count = 0;
     atomic_store(&gs_runtime.enabled_extra_workers, 0);
     atomic_store(&gs_runtime.is_monitor_asleep, false);
+    atomic_store(&gs_runtime.is_any_stuck, false);
     gs_runtime.tells_asan = gs_asan_is_in_program();
     if (!gs_runtime.options.stack_size)
         gs_runtime.options.stack_size =

@@ -154,12 +154,14 @@ static void push_front(struct worker *worker, struct gs_thread *thread)
     worker->ready_mask |= 1;
 }
 
-/* If threads have done nothing but yield, they may wait for one that is ready, but stands behind a
- * thread that occupies another worker, or whose kernel thread the kernel has stopped. */
+/* Ready threads may stand behind a thread that occupies another worker, or whose kernel thread the
+ * kernel has stopped: this worker takes some, although it is not idle, if that worker is known to be
+ * stuck, or if its own threads have done nothing but yield and may wait for one of them. */
 static struct runnable *take_for_tick(struct worker *worker)
 {
     struct runnable *item = NULL;
-    if (UNLIKELY(worker->yields >= TICK / 2)) /* most count as two switches */
+    if (UNLIKELY(worker->yields >= TICK / 2) || /* most count as two switches */
+        UNLIKELY(atomic_load_explicit(&gs_runtime.is_any_stuck, memory_order_relaxed)))
         item = gs_worker_steal(worker);
     worker->yields = 0;
     if (!item && atomic_load_explicit(&worker->shared.count, memory_order_relaxed))

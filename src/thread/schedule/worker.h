@@ -218,6 +218,7 @@ struct runtime {
     atomic_bool shares_stacks;     /* a thread that shares its stack was spawned */
     atomic_bool has_tls_bases;     /* a thread with a thread pointer of its own was spawned */
     atomic_bool is_monitor_asleep; /* a worker that leaves the idle state wakes it */
+    atomic_bool is_any_stuck;      /* the monitor found a worker stuck in its last round */
 };
 extern GS_HIDDEN struct runtime gs_runtime;
 _Static_assert(offsetof(struct worker, current) == 8, "gs_mutex_self reads it");

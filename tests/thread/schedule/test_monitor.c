@@ -301,3 +301,42 @@ TEST(threads_are_started_while_more_threads_are_stuck_than_there_are_workers)
     run_two(start_under_stuck_workers);
     end();
 }
+
+/* It stays on its worker, and does not wait for others. */
+static void *yield_until_done(void *unused)
+{
+    atomic_fetch_add(&stuck, 1);
+    while (!atomic_load(&done))
+        gs_thread_yield();
+    return unused;
+}
+
+static void *be_done(void *unused)
+{
+    atomic_fetch_add(&done, 1);
+    return unused;
+}
+
+static void *compute_above_a_ready_one(void *unused)
+{
+    const struct gs_thread_attributes migrating = {.migrates = true};
+    struct gs_thread *yielding = spawn_on(2, "yielding", yield_until_done), *ready;
+    while (!atomic_load(&stuck))
+        ;
+    MUST_EQ(gs_thread_spawn(&migrating, be_done, NULL, &ready), 0);
+    while (!atomic_load(&done))
+        ;
+    join(ready);
+    join(yielding);
+    return unused;
+}
+
+TEST(ready_threads_of_a_stuck_worker_are_taken_by_one_that_is_never_idle)
+{
+    atomic_store(&stuck, 0);
+    atomic_store(&done, 0);
+    /* The kernel hardly stops the other worker for so long that it would count as stuck, too. */
+    const struct gs_threads_options options = {
+        .workers = 2, .is_silent = true, .stuck_ns = 200 * GS_MILLISECOND};
+    CHECK_EQ(gs_threads_run(&options, compute_above_a_ready_one, NULL, NULL), 0);
+}
