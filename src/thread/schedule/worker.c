@@ -155,8 +155,8 @@ static void push_front(struct worker *worker, struct gs_thread *thread)
 }
 
 /* Ready threads may stand behind a thread that occupies another worker, or whose kernel thread the
- * kernel has stopped: this worker takes some, although it is not idle, if that worker is known to be
- * stuck, or if its own threads have done nothing but yield and may wait for one of them. */
+ * kernel has stopped: this worker takes some, although it is not idle, if that worker is known to
+ * be stuck, or if its own threads have done nothing but yield and may wait for one of them. */
 static struct runnable *take_for_tick(struct worker *worker)
 {
     struct runnable *item = NULL;
