@@ -96,6 +96,18 @@ static void load_two(void)
     client.drive.now_ns += GS_SECOND;
 }
 
+TEST(malformed_requests_leave_no_memory)
+{
+    static const char *const fields[] = {":method", "GET-OTHER", ":authority", "another", NULL};
+    client_start(&client, NULL);
+    for (int i = 0; i < 3; i++)
+        client_send_fields(&client, fields);
+    client_exchange(&client);
+    CHECK_EQ(client.streams[3].error, NGHTTP2_PROTOCOL_ERROR);
+    CHECK_EQ(client_stop(&client), 0);
+    CHECK_EQ(live, 0);
+}
+
 TEST(each_allocation_may_fail_while_a_file_is_loaded)
 {
     client_start(&client, NULL);
