@@ -6,10 +6,11 @@
  *         CHECK_EQ(fired, 0);
  *     }
  *
- * A failed check ends its test and makes the program fail; SKIP prints the reason and ends the
- * program, with status 77 unless a test before has failed. With an argument, the program runs only
- * the tests whose names contain it. The program fails if it leaves a process behind, be it a child
- * of a child. */
+ * A failed check ends its test and makes the program fail; SKIP prints the reason and ends its
+ * test, and the status is 77 if all tests were skipped. Neither is for a user thread or another
+ * kernel thread; SKIP in a child process ends that with status 77. With an argument, the program
+ * runs only the tests whose names contain it. The program fails if it leaves a process behind, be
+ * it a child of a child. */
 #ifndef GS_TESTS_TEST_H
 #define GS_TESTS_TEST_H
 
@@ -30,7 +31,10 @@ struct test {
 
 static struct test *test_first, **test_last = &test_first;
 static jmp_buf test_escape;
-static int tests_failed;
+static pid_t test_process;
+static int tests_passed, tests_failed, tests_skipped;
+
+enum test_end { TEST_RUNS, TEST_FAILED, TEST_SKIPPED }; /* values for test_escape */
 
 #define TEST(name_)                                                                                \
     static void name_(void);                                                                       \
@@ -47,7 +51,7 @@ static int tests_failed;
         fprintf(stderr, "%s:%d: ", __FILE__, __LINE__);                                            \
         fprintf(stderr, __VA_ARGS__);                                                              \
         fputc('\n', stderr);                                                                       \
-        longjmp(test_escape, 1);                                                                   \
+        longjmp(test_escape, TEST_FAILED);                                                         \
     } while (0)
 
 #define CHECK(condition)                                                                           \
@@ -75,10 +79,10 @@ static int tests_failed;
         printf("skipped: ");                                                                       \
         printf(__VA_ARGS__);                                                                       \
         putchar('\n');                                                                             \
-        exit(tests_failed ? 1 : 77);                                                               \
+        if (getpid() != test_process)                                                              \
+            exit(77);                                                                              \
+        longjmp(test_escape, TEST_SKIPPED);                                                        \
     } while (0)
-
-static pid_t test_process;
 
 /* Kill the children of the initial thread, which include those whose parents have ended. */
 static void test_kill_children(void)
@@ -126,25 +130,35 @@ static void test_watch_children(void)
     prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 }
 
+static void test_run(const struct test *test)
+{
+    switch (setjmp(test_escape)) {
+    case TEST_RUNS:
+        test->run();
+        tests_passed++;
+        break;
+    case TEST_FAILED:
+        printf("FAILED %s\n", test->name);
+        tests_failed++;
+        break;
+    default:
+        printf("SKIPPED %s\n", test->name);
+        tests_skipped++;
+    }
+}
+
 int main(int argc, char **argv)
 {
-    static int passed;
-    static struct test *test;
     test_watch_children();
     atexit(test_check_children);
-    for (test = test_first; test; test = test->next) {
-        if (argc > 1 && !strstr(test->name, argv[1]))
-            continue;
-        if (setjmp(test_escape) == 0) {
-            test->run();
-            passed++;
-        } else {
-            printf("FAILED %s\n", test->name);
-            tests_failed++;
-        }
-    }
-    printf("%d passed, %d failed\n", passed, tests_failed);
-    return tests_failed || !passed;
+    for (const struct test *test = test_first; test; test = test->next)
+        if (argc < 2 || strstr(test->name, argv[1]))
+            test_run(test);
+    printf("%d passed, %d failed", tests_passed, tests_failed);
+    if (tests_skipped)
+        printf(", %d skipped", tests_skipped);
+    putchar('\n');
+    return tests_failed ? 1 : tests_passed ? 0 : tests_skipped ? 77 : 1;
 }
 
 #endif

@@ -220,20 +220,22 @@ void gs_http2_refuse_body(struct gs_http2_session *session, struct gs_http2_stre
 }
 
 /* While another stream's file is loaded, only what is cached can be answered: for the handler the
- * output is then in use. */
+ * output is then in use. Without memory for that, even a cached page waits for the load. */
 bool gs_http2_answer(struct gs_http2_session *session, struct gs_http2_stream *stream,
                      struct gs_http_load *load)
 {
     struct gs_http_conn *conn = session->conn;
+    struct gs_http_output *busy = NULL;
     struct gs_http_request request;
+    if (conn->load) {
+        busy = gs_http_service_new_output(conn->service);
+        if (!busy)
+            return false;
+        busy->started_ns = session->now_ns;
+    }
     unsigned status = gs_http2_parse(session, stream, &request);
     struct context context = enter(conn);
-    if (conn->load) {
-        conn->output = gs_http_service_new_output(conn->service);
-        if (conn->output)
-            conn->output->started_ns = session->now_ns;
-    }
-    bool was_busy = conn->output;
+    conn->output = busy;
     enum gs_http_handled handled =
         status ? gs_http_refuse(conn, &request, status, session->now_ns)
                : gs_http_handle(conn, &request, true, load, session->now_ns);
@@ -243,7 +245,7 @@ bool gs_http2_answer(struct gs_http2_session *session, struct gs_http2_stream *s
         session->loading = stream;
         return true;
     }
-    if (handled == GS_HTTP_BLOCKED && was_busy) {
+    if (handled == GS_HTTP_BLOCKED && busy) {
         gs_http_service_free_output(conn->service, response);
         return false;
     }

@@ -69,24 +69,33 @@ static bool derive_keys(void)
            derive("mac", ratchet.current.mac);
 }
 
+/* Turn to the next hour. Returns false without memory, and has changed nothing. */
+static bool turn(void)
+{
+    unsigned char next[32];
+    if (!derive("next", next))
+        return false;
+    memcpy(ratchet.secret, next, sizeof next);
+    OPENSSL_cleanse(next, sizeof next);
+    ratchet.last = ratchet.current;
+    ratchet.has_last = true;
+    ratchet.has_keys = false;
+    ratchet.hour++;
+    return true;
+}
+
 /* Returns whether the keys are those of the hour, or of a later one. */
 static bool turn_to(uint64_t hour)
 {
     if (!ratchet.is_random)
         return false;
-    if (!ratchet.has_keys)
-        ratchet.has_keys = derive_keys();
-    while (ratchet.has_keys && ratchet.hour < hour) {
-        unsigned char next[32];
-        ratchet.last = ratchet.current;
-        ratchet.has_last = true;
-        ratchet.has_keys = derive("next", next);
-        memcpy(ratchet.secret, next, sizeof next);
-        OPENSSL_cleanse(next, sizeof next);
-        ratchet.hour++;
-        ratchet.has_keys = ratchet.has_keys && derive_keys();
+    for (;;) {
+        ratchet.has_keys = ratchet.has_keys || derive_keys();
+        if (!ratchet.has_keys || ratchet.hour >= hour)
+            return ratchet.has_keys;
+        if (!turn())
+            return false;
     }
-    return ratchet.has_keys;
 }
 
 static bool set_keys(const struct keys *keys, const unsigned char *iv, EVP_CIPHER_CTX *cipher,

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -118,6 +119,12 @@ enum client_result client_wait(struct client *client, size_t n)
         if (!receive(client, &late))
             return late ? wrong(client, "the response does not arrive") : CLIENT_BROKEN;
     return CLIENT_RIGHT;
+}
+
+bool client_hears(const struct client *client)
+{
+    struct pollfd event = {.fd = client->fd, .events = POLLIN};
+    return poll(&event, 1, 0) != 0;
 }
 
 static bool is_body(const char *body, const char *expected, size_t n)

@@ -47,6 +47,9 @@ enum client_result client_receive_end(struct client *client);
 /* Wait until n bytes have been received and not consumed. */
 enum client_result client_wait(struct client *client, size_t n);
 
+/* Whether the server has sent something, or ended the connection. */
+bool client_hears(const struct client *client);
+
 const char *client_problem(void);
 
 #endif

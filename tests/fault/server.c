@@ -23,7 +23,7 @@
 #define LOG_TRIES 50000
 #define HANG_TIMEOUT_MS 30000 /* after this time a server counts as hanging */
 #define SETTLE_TRIES 50000    /* of 200 us */
-#define IDLE_TRIES 1500       /* of 200 us */
+#define IDLE_TRIES 50000      /* of 200 us */
 /* What nobody asks for is released after this time, which passes once in so many tries. */
 #define EXPIRY_NS (3 * GS_SECOND)
 #define PASS_TRIES 20

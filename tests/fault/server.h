@@ -36,7 +36,7 @@ void server_touch(void);
  * server that exits. */
 const char *server_start(struct server *server, const char *const *arguments);
 
-/* Wait at most 300 ms until all threads of the server wait and, once it has been measured, it has
+/* Wait until all threads of the server wait and, once it has been measured, it has
  * no connection. */
 void server_wait_idle(const struct server *server);
 

@@ -118,6 +118,15 @@ int32_t client_get(struct client *client, const char *method, const char *path, 
     return request(client, fields, 5, NULL);
 }
 
+int32_t client_send_fields(struct client *client, const char *const *fields)
+{
+    nghttp2_nv all[16];
+    size_t count = 0;
+    for (; *fields && count < sizeof all / sizeof *all; fields += 2)
+        all[count++] = field(fields[0], fields[1]);
+    return request(client, all, count, NULL);
+}
+
 static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *bytes, size_t n,
                          uint32_t *flags, nghttp2_data_source *source, void *data)
 {

@@ -44,7 +44,10 @@ int client_stop(struct client *client);
 int32_t client_get(struct client *client, const char *method, const char *path, const char *name,
                    const char *value);
 
-/* The same with a body of n bytes. */
+/* Send a request with these fields alone, names and values in turn, which end with NULL. */
+int32_t client_send_fields(struct client *client, const char *const *fields);
+
+/* The same as client_get with a body of n bytes. */
 int32_t client_post(struct client *client, const char *path, size_t n);
 
 /* Whether the connection sends nothing more. */

@@ -1,6 +1,8 @@
 /* Each allocation of a session fails once: what is answered is right, nothing leaks, and the next
  * connection is served. The wrappers (--wrap) below replace the allocations of all but libnghttp2's
  * callbacks and options. */
+#include "http/output.h"
+#include "http/service.h"
 #include "tests/http2/client.h"
 #include "tests/test.h"
 
@@ -65,6 +67,68 @@ static void run_session(void)
     client_post(&client, "/f", 5000);
     client_exchange(&client);
     client.drive.now_ns += GS_SECOND;
+}
+
+/* Those that the service keeps need no allocation. */
+static void free_kept_outputs(void)
+{
+    struct gs_http_service *service = client.drive.service;
+    while (service->free_outputs) {
+        struct gs_http_output *output = service->free_outputs;
+        service->free_outputs = output->next_free;
+        service->free_output_count--;
+        free(output);
+    }
+}
+
+/* While the first file is loaded, the other one waits. */
+static void load_two(void)
+{
+    client_reopen(&client, NULL, 0);
+    free_kept_outputs();
+    client.drive.hold_loads = true;
+    client_get(&client, "GET", "/f", NULL, NULL);
+    client_get(&client, "GET", "/g", NULL, NULL);
+    client_exchange(&client);
+    client.drive.hold_loads = false;
+    drive_serve(&client.drive);
+    client_exchange(&client);
+    client.drive.now_ns += GS_SECOND;
+}
+
+TEST(malformed_requests_leave_no_memory)
+{
+    static const char *const fields[] = {":method", "GET-OTHER", ":authority", "another", NULL};
+    client_start(&client, NULL);
+    for (int i = 0; i < 3; i++)
+        client_send_fields(&client, fields);
+    client_exchange(&client);
+    CHECK_EQ(client.streams[3].error, NGHTTP2_PROTOCOL_ERROR);
+    CHECK_EQ(client_stop(&client), 0);
+    CHECK_EQ(live, 0);
+}
+
+TEST(each_allocation_may_fail_while_a_file_is_loaded)
+{
+    client_start(&client, NULL);
+    drive_write(&client.drive, "f", "hello");
+    drive_write(&client.drive, "g", "good");
+    load_two();
+    allocations = 0;
+    load_two();
+    unsigned long count = allocations;
+    CHECK(count > 20);
+    for (unsigned long i = 1; i <= count; i++) {
+        allocations = 0;
+        fails_at = i;
+        load_two();
+        fails_at = UINT64_MAX;
+        load_two();
+        CHECK_STR(client.streams[1].body, "hello");
+        CHECK_STR(client.streams[3].body, "good");
+    }
+    CHECK_EQ(client_stop(&client), 0);
+    CHECK_EQ(live, 0);
 }
 
 TEST(each_allocation_may_fail)

@@ -91,6 +91,39 @@ TEST(requests_are_decided_as_those_of_http_1)
     CHECK_EQ(client_stop(&client), 0);
 }
 
+/* Without a path; the next request arrives before its stream has ended. */
+TEST(a_malformed_request_leaves_nothing_to_the_next_one)
+{
+    static const char *const malformed[] = {":method",    "GET", ":scheme", "http",
+                                            ":authority", "a",   NULL},
+                             *const valid[] = {":method", "GET",  ":scheme", "http", ":path",
+                                               "/f",      "host", "b",       NULL};
+    start();
+    int32_t bad = client_send_fields(&client, malformed);
+    int32_t good = client_send_fields(&client, valid);
+    client_exchange(&client);
+    CHECK_EQ(stream_of(bad)->error, NGHTTP2_PROTOCOL_ERROR);
+    CHECK_EQ(stream_of(good)->status, 200u);
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+/* The stream of the malformed request ends between the two frames of the other one's header. */
+TEST(a_malformed_request_takes_nothing_from_the_next_one)
+{
+    start();
+    client_exchange(&client);
+    drive_send_bytes(&client.drive,
+                     "\0\0\2\1\5\0\0\0\1\x82\x86"
+                     "\0\0\6\1\1\0\0\0\3\x82\x86\4\2/f",
+                     26);
+    CHECK(session_of()->base.is_in_header);
+    drive_send_bytes(&client.drive, "\0\0\3\11\4\0\0\0\3\1\1a", 12);
+    CHECK_EQ(client.drive.logged_count, 1u);
+    CHECK_STR(client.drive.logged[0].request_line, "GET /f HTTP/2.0");
+    CHECK_EQ(client.drive.logged[0].status, 200u);
+    CHECK_EQ(client_stop(&client), 0);
+}
+
 TEST(many_streams_are_answered_at_once)
 {
     start();

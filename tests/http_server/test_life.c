@@ -1,5 +1,7 @@
 /* The life of a server: many clients, limits, exhaustion, and its end. */
+#include "http_server/connection.h"
 #include "tests/http_server/serving.h"
+#include "thread/schedule/worker.h"
 
 #include <fcntl.h>
 #include <stdatomic.h>
@@ -8,6 +10,35 @@
 
 #define GET "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 #define CLIENTS 20
+
+/* How many waits for each of these have started, since the server was started. */
+static atomic_uint waits[GS_HTTP_WAITS];
+
+int __real_gs_http_worker_keep(struct gs_http_connection *connection, enum gs_http_wait waits_for);
+int __wrap_gs_http_worker_keep(struct gs_http_connection *connection, enum gs_http_wait waits_for);
+int __wrap_gs_http_worker_keep(struct gs_http_connection *connection, enum gs_http_wait waits_for)
+{
+    bool waits_already = connection->state == GS_HTTP_CONNECTION_WAITING &&
+                         connection->waits_for == (unsigned char)waits_for;
+    int err = __real_gs_http_worker_keep(connection, waits_for);
+    if (!err && !waits_already)
+        atomic_fetch_add(&waits[waits_for], 1);
+    return err;
+}
+
+static void start_counting_server(void)
+{
+    for (int i = 0; i < GS_HTTP_WAITS; i++)
+        atomic_store(&waits[i], 0);
+    start_server();
+}
+
+/* The server knows that connections wait, in the order in which this is awaited. */
+static void await_waits(enum gs_http_wait waits_for, unsigned count)
+{
+    while (atomic_load(&waits[waits_for]) < count)
+        gs_thread_sleep(after(GS_MILLISECOND));
+}
 
 static void greet(struct gs_http_exchange *exchange, void *unused)
 {
@@ -63,12 +94,14 @@ static void *be_clients_among_silent_ones(void *unused)
     static struct heard heard;
     int silent[3], fds[2];
     char byte;
-    start_server();
+    start_counting_server();
     for (int i = 0; i < 3; i++)
         silent[i] = connect_client();
+    await_waits(GS_HTTP_WAITS_FIRST, 3);
     say(silent[1], "G");
-    gs_thread_sleep(after(5 * GS_MILLISECOND));
+    await_waits(GS_HTTP_WAITS_HEAD, 1);
     say(silent[2], "GET / HT");
+    await_waits(GS_HTTP_WAITS_HEAD, 2);
     for (int i = 0; i < 2; i++) {
         fds[i] = connect_client();
         heard.n = 0;
@@ -279,13 +312,13 @@ static void echo(struct gs_http_exchange *exchange, void *unused)
 static void *post_while_draining(void *unused)
 {
     static struct heard heard;
-    start_server();
+    start_counting_server();
     heard.n = 0;
     int fd = connect_client();
     say(fd, POST_HEAD "ab");
     MUST_EQ(hear(fd, &heard, "ab"), 0);
-    /* The connection is idle now: with one worker, the server drains before this head is seen. */
-    gs_thread_sleep(after(5 * GS_MILLISECOND));
+    await_waits(GS_HTTP_WAITS_NEXT, 1);
+    /* With one worker, the server drains before this head is seen. */
     heard.n = 0;
     say(fd, POST_HEAD);
     gs_thread_cancel(server_thread);
@@ -307,8 +340,9 @@ TEST(draining_server_still_receives_the_body_of_a_request_that_has_begun)
 }
 
 /* The head of a request arrives while the draining server looks for one, just before this system
- * call of the connection's worker. A head that it finds must not be cut from its body. After that
- * the request is not served at all. */
+ * call of the connection's worker, on the worker's own stack. The monitor makes such calls, too. A
+ * head that the server finds must not be cut from its body. After that the request is not served at
+ * all. */
 static int late_client;
 static atomic_long awaited_call = -1; /* -1: it was made */
 static atomic_int echoes;
@@ -322,7 +356,7 @@ static void count_and_echo(struct gs_http_exchange *exchange, void *unused)
 static long send_head(long number, void *unused)
 {
     (void)unused;
-    if (atomic_load(&awaited_call) != number || gs_thread_self() ||
+    if (atomic_load(&awaited_call) != number || gs_thread_self() || !worker_current() ||
         !atomic_compare_exchange_strong(&awaited_call, &number, -1))
         return 0;
     MUST_EQ(send(late_client, POST_HEAD, strlen(POST_HEAD), 0), (ssize_t)strlen(POST_HEAD));
@@ -337,13 +371,13 @@ static struct heard late_heard;
 
 static void send_head_at(long call)
 {
-    start_server();
+    start_counting_server();
     late_heard.n = 0;
     atomic_store(&echoes, 0);
     late_client = connect_client();
     say(late_client, POST_HEAD "ab");
     MUST_EQ(hear(late_client, &late_heard, "ab"), 0);
-    gs_thread_sleep(after(5 * GS_MILLISECOND));
+    await_waits(GS_HTTP_WAITS_NEXT, 1);
     late_heard.n = 0;
     atomic_store(&awaited_call, call);
     gs_thread_cancel(server_thread);

@@ -4,6 +4,7 @@
 #include "tests/tls/pair.h"
 
 #include <gossamer/clock.h>
+#include <openssl/hmac.h>
 #include <openssl/ssl.h>
 
 uint64_t __real_gs_clock_now(void);
@@ -22,6 +23,23 @@ uint64_t __wrap_gs_clock_now(void)
 uint64_t __wrap_gs_clock_wall(void)
 {
     return __real_gs_clock_wall() + (uint64_t)wall_shift_ns;
+}
+
+static int failing_hmac; /* 1: the next one; 0: none */
+
+unsigned char *__real_HMAC(const EVP_MD *digest, const void *key, int key_n,
+                           const unsigned char *bytes, size_t n, unsigned char *ret_bytes,
+                           unsigned int *ret_n);
+unsigned char *__wrap_HMAC(const EVP_MD *digest, const void *key, int key_n,
+                           const unsigned char *bytes, size_t n, unsigned char *ret_bytes,
+                           unsigned int *ret_n);
+unsigned char *__wrap_HMAC(const EVP_MD *digest, const void *key, int key_n,
+                           const unsigned char *bytes, size_t n, unsigned char *ret_bytes,
+                           unsigned int *ret_n)
+{
+    if (failing_hmac && !--failing_hmac)
+        return NULL;
+    return __real_HMAC(digest, key, key_n, bytes, n, ret_bytes, ret_n);
 }
 
 static struct gs_tls_session *new_session(struct pair *pair)
@@ -132,27 +150,52 @@ static void write_session(struct pair *pair, int64_t hours, int fd)
     _exit(n <= 0 || write(fd, bytes, (size_t)n) != n);
 }
 
+/* The session that a child has made as many hours later. */
+static struct gs_tls_session *session_of_child(struct pair *pair, int64_t hours)
+{
+    unsigned char bytes[10000];
+    int fds[2], status;
+    CHECK(!pipe(fds));
+    pid_t child = fork();
+    if (!child)
+        write_session(pair, hours, fds[1]);
+    CHECK_EQ(waitpid(child, &status, 0), child);
+    CHECK_EQ(status, 0);
+    const unsigned char *at = bytes;
+    ssize_t n = read(fds[0], bytes, sizeof bytes);
+    SSL_SESSION *session = n > 0 ? d2i_SSL_SESSION(NULL, &at, n) : NULL;
+    close(fds[0]);
+    close(fds[1]);
+    CHECK(session);
+    return (struct gs_tls_session *)session;
+}
+
 TEST(processes_have_the_same_keys_after_a_fork_also_hours_later)
 {
     struct pair pair;
     pair_init(&pair, NULL, NULL);
     for (int64_t hours = 0; hours < 4; hours++) {
-        unsigned char bytes[10000];
-        int fds[2], status;
-        CHECK(!pipe(fds));
-        pid_t child = fork();
-        if (!child)
-            write_session(&pair, hours, fds[1]);
-        CHECK_EQ(waitpid(child, &status, 0), child);
-        CHECK_EQ(status, 0);
-        const unsigned char *at = bytes;
-        ssize_t n = read(fds[0], bytes, sizeof bytes);
-        SSL_SESSION *session = n > 0 ? d2i_SSL_SESSION(NULL, &at, n) : NULL;
+        struct gs_tls_session *session = session_of_child(&pair, hours);
         shift_ns += hours * HOUR_NS;
-        CHECK(session && is_resumed(&pair, (struct gs_tls_session *)session));
-        SSL_SESSION_free(session);
-        close(fds[0]);
-        close(fds[1]);
+        CHECK(is_resumed(&pair, session));
+        gs_tls_session_free(session);
+    }
+    pair_done(&pair);
+}
+
+/* Two hours have passed: of each, the secret or a key cannot be derived at first. */
+TEST(keys_are_the_same_after_a_failure_to_derive_them)
+{
+    struct pair pair;
+    pair_init(&pair, NULL, NULL);
+    for (int failing = 1; failing <= 8; failing++) {
+        struct gs_tls_session *session = session_of_child(&pair, 2);
+        shift_ns += 2 * HOUR_NS;
+        failing_hmac = failing;
+        (void)!is_resumed(&pair, session);
+        CHECK_EQ(failing_hmac, 0);
+        CHECK(is_resumed(&pair, session));
+        gs_tls_session_free(session);
     }
     pair_done(&pair);
 }

@@ -17,14 +17,17 @@ bool gs_is_in_blocking_mode(int fd)
 
 bool gs_opened_is_in_blocking_mode(const struct opened *file)
 {
-    atomic_bool *is_nonblocking = &file->descriptor->is_nonblocking;
-    if (LIKELY(atomic_load_explicit(is_nonblocking, memory_order_relaxed)))
+    struct descriptor *descriptor = file->descriptor;
+    if (LIKELY(atomic_load_explicit(&descriptor->is_nonblocking, memory_order_relaxed)))
         return false;
-    bool is_blocking = gs_is_in_blocking_mode(file->fd);
-    atomic_store(is_nonblocking, !is_blocking);
-    if (UNLIKELY(opened_is_closed(file))) /* it may be another file's */
-        atomic_store(is_nonblocking, false);
-    return is_blocking;
+    bool is_settled = descriptor_is_settled(descriptor);
+    if (gs_is_in_blocking_mode(file->fd))
+        return true;
+    spin_lock(&descriptor->lock);
+    if (is_settled && !opened_is_closed(file))
+        atomic_store(&descriptor->is_nonblocking, true);
+    spin_unlock(&descriptor->lock);
+    return false;
 }
 
 /* ---- In the pool ---- */

@@ -53,8 +53,8 @@ bool gs_descriptor_is_dead(int fd)
     return flags >= 0 && (flags & O_PATH || atomic_load(&is_epoll_set));
 }
 
-/* What calls have found out about the file is forgotten: also what a call finds out at this moment,
- * since that compares `closes` (gs_descriptor_kind). */
+/* A call that started before the file was replaced finds that `closes` has changed; one that starts
+ * now sees CALLS_DEAD. */
 static void close_dead(struct descriptor *descriptor, int fd)
 {
     atomic_fetch_add(&descriptor->closes, 1);
@@ -161,7 +161,7 @@ void gs_forget(int fd)
     struct descriptor *descriptor = gs_descriptor(fd);
     if (!descriptor)
         return;
-    gs_descriptor_forget(descriptor, -EBADF);
+    gs_descriptor_forget(descriptor, KIND_UNKNOWN);
     await_calls(descriptor);
 }
 
@@ -189,16 +189,12 @@ int gs_close(int fd)
     if (!descriptor)
         return gs_sys_close(fd);
     IF_CHECKED(atomic_fetch_add(&descriptor->closing, 1));
-    unsigned char closing = KIND_CLOSING;
-    gs_descriptor_forget(descriptor, -EBADF);
-    atomic_store(&descriptor->kind, closing);
+    unsigned closes = gs_descriptor_forget(descriptor, KIND_CLOSING);
     gs_chaos(CHAOS_CALL);
     int err = LIKELY(!atomic_load(&descriptor->calls)) ? gs_sys_close(fd)
                                                        : close_under_calls(descriptor, fd);
     CHECKED(err != -EBADF, "descriptor %d is not open", fd);
-    if (gs_runtime.is_multi && gs_descriptor_is_in_use(descriptor))
-        gs_descriptor_forget(descriptor, 0);
-    atomic_compare_exchange_strong(&descriptor->kind, &closing, KIND_UNKNOWN);
+    gs_descriptor_end_close(descriptor, closes);
     IF_CHECKED(atomic_fetch_sub(&descriptor->closing, 1));
     return err;
 }

@@ -80,33 +80,60 @@ void gs_descriptors_after_fork(void)
     gs_descriptors_foreach(reset_entry, NULL);
 }
 
-static enum descriptor_kind find_kind(struct descriptor *descriptor, int fd)
+/* What a call finds out about a file. */
+struct found {
+    enum descriptor_kind kind;
+    unsigned char hash; /* of a regular file */
+};
+
+static struct found find(int fd)
 {
     struct stat stat;
     int protocol = 0;
     socklen_t length = sizeof protocol;
     if (!gs_sys_getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &length))
-        return protocol == IPPROTO_TCP ? KIND_TCP : KIND_POLLABLE;
+        return (struct found){protocol == IPPROTO_TCP ? KIND_TCP : KIND_POLLABLE, 0};
     if (gs_sys_fstat(fd, &stat))
-        return KIND_UNKNOWN;
-    atomic_store_explicit(&descriptor->file_hash,
-                          (unsigned char)((stat.st_ino ^ stat.st_dev) % 251), memory_order_relaxed);
-    return S_ISREG(stat.st_mode) || S_ISDIR(stat.st_mode) || S_ISBLK(stat.st_mode) ? KIND_REGULAR
-                                                                                   : KIND_POLLABLE;
+        return (struct found){KIND_UNKNOWN, 0};
+    bool is_regular = S_ISREG(stat.st_mode) || S_ISDIR(stat.st_mode) || S_ISBLK(stat.st_mode);
+    return (struct found){is_regular ? KIND_REGULAR : KIND_POLLABLE,
+                          (unsigned char)((stat.st_ino ^ stat.st_dev) % 251)};
 }
 
+/* The caller holds the lock. */
+static void keep(struct descriptor *descriptor, const struct found *found)
+{
+    unsigned char unknown = KIND_UNKNOWN;
+    atomic_store_explicit(&descriptor->file_hash, found->hash, memory_order_relaxed);
+    atomic_compare_exchange_strong(&descriptor->kind, &unknown, (unsigned char)found->kind);
+}
+
+enum descriptor_kind gs_descriptor_kind_locked(struct descriptor *descriptor, int fd)
+{
+    enum descriptor_kind kind = descriptor_known_kind(descriptor);
+    if (LIKELY(kind != KIND_UNKNOWN))
+        return kind;
+    bool is_settled = descriptor_is_settled(descriptor);
+    const struct found found = find(fd);
+    if (is_settled)
+        keep(descriptor, &found);
+    return found.kind;
+}
+
+/* Without the lock during the system calls: a file system may take long to answer. */
 enum descriptor_kind gs_descriptor_kind(struct descriptor *descriptor, int fd)
 {
-    unsigned char kind = atomic_load_explicit(&descriptor->kind, memory_order_relaxed);
-    if (LIKELY(kind != KIND_UNKNOWN && kind != KIND_CLOSING))
-        return (enum descriptor_kind)kind;
+    enum descriptor_kind kind = descriptor_known_kind(descriptor);
+    if (LIKELY(kind != KIND_UNKNOWN))
+        return kind;
     unsigned closes = atomic_load(&descriptor->closes);
-    bool is_dead = atomic_load(&descriptor->calls) & CALLS_DEAD;
-    unsigned char unknown = KIND_UNKNOWN, found = (unsigned char)find_kind(descriptor, fd);
-    if (!is_dead && atomic_compare_exchange_strong(&descriptor->kind, &unknown, found) &&
-        UNLIKELY(atomic_load(&descriptor->closes) != closes)) { /* it may be another file's */
-        unsigned char stored = found;
-        atomic_compare_exchange_strong(&descriptor->kind, &stored, KIND_UNKNOWN);
-    }
-    return (enum descriptor_kind)found;
+    bool is_settled = descriptor_is_settled(descriptor);
+    const struct found found = find(fd);
+    if (!is_settled)
+        return found.kind;
+    spin_lock(&descriptor->lock);
+    if (LIKELY(atomic_load(&descriptor->closes) == closes))
+        keep(descriptor, &found);
+    spin_unlock(&descriptor->lock);
+    return found.kind;
 }

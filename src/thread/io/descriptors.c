@@ -229,7 +229,7 @@ static int start_watch(struct descriptor *descriptor, int fd)
     struct watch *watch = new_watch(descriptor);
     if (!watch)
         return -ENOMEM;
-    gs_descriptor_kind(descriptor, fd); /* enables the short-read rule for TCP sockets */
+    gs_descriptor_kind_locked(descriptor, fd); /* enables the short-read rule for TCP sockets */
     gs_io_init(&watch->io, worker->loop, on_events);
     gs_io_set(&watch->io, fd, GS_READ | GS_WRITE | GS_EDGE);
     watch->io.watcher.data = descriptor;
@@ -331,20 +331,38 @@ int gs_descriptor_wait(const struct opened *file, unsigned direction, uint64_t d
 
 /* ---- Closing a descriptor (descriptor_close.c) ---- */
 
-void gs_descriptor_forget(struct descriptor *descriptor, int outcome)
+/* The caller holds the lock. */
+static void end_waits(struct descriptor *descriptor, int outcome)
 {
     struct worker *worker = worker_current();
-    spin_lock(&descriptor->lock);
     unwatch(descriptor, true);
-    if (outcome)
-        atomic_fetch_add(&descriptor->closes, 1);
     atomic_store(&descriptor->maybe_ready, GS_READ | GS_WRITE);
-    atomic_store(&descriptor->kind, KIND_UNKNOWN);
     atomic_store(&descriptor->is_hung_up, false);
     atomic_store(&descriptor->is_nonblocking, false);
     atomic_store_explicit(&descriptor->acceptable, 0, memory_order_relaxed);
     wake_all(worker, &descriptor->readers, outcome);
     wake_all(worker, &descriptor->writers, outcome);
+}
+
+unsigned gs_descriptor_forget(struct descriptor *descriptor, enum descriptor_kind kind)
+{
+    spin_lock(&descriptor->lock);
+    unsigned closes = atomic_fetch_add(&descriptor->closes, 1) + 1;
+    atomic_store(&descriptor->kind, (unsigned char)kind);
+    end_waits(descriptor, -EBADF);
+    spin_unlock(&descriptor->lock);
+    return closes;
+}
+
+/* Another worker may be closing the number's next file already. */
+void gs_descriptor_end_close(struct descriptor *descriptor, unsigned closes)
+{
+    unsigned char closing = KIND_CLOSING;
+    spin_lock(&descriptor->lock);
+    if (gs_runtime.is_multi && gs_descriptor_is_in_use(descriptor))
+        end_waits(descriptor, 0);
+    if (atomic_load(&descriptor->closes) == closes)
+        atomic_compare_exchange_strong(&descriptor->kind, &closing, KIND_UNKNOWN);
     spin_unlock(&descriptor->lock);
 }
 

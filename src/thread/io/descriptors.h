@@ -14,6 +14,13 @@
  *      bit that the thread waits for.
  *   3. `is_first_used` says whether the embedded watch, `first`, is active, or was detached and is
  *      not stopped yet; it is set under the lock.
+ *   4. `kind`, `file_hash` and `is_nonblocking` are those of the number's present file, or unknown.
+ *      A call keeps what it finds out only if the number was settled (`kind` is not KIND_CLOSING,
+ *      `calls` has no CALLS_DEAD) after the call had read `closes`, and if `closes`, compared under
+ *      the lock, is still the same. No close has started in between, since gs_close sets
+ *      KIND_CLOSING and changes `closes` in one critical section; and none was in progress, since
+ *      KIND_CLOSING stays until close(2) has returned: only the gs_close that has set it removes
+ *      it.
  *
  * A number is not a file. `closes` counts how often the number was closed; a call notes it at its
  * start (struct opened), and after a wait it uses the number only between opened_enter and
@@ -34,7 +41,7 @@ enum descriptor_kind {
     KIND_TCP, /* a short read has emptied the socket */
     KIND_POLLABLE,
     KIND_REGULAR, /* it cannot be polled */
-    KIND_CLOSING, /* gs_close is in progress: what is found out is not kept */
+    KIND_CLOSING, /* gs_close is in progress (invariant 4) */
 };
 
 /* A registration of a descriptor with a loop. The descriptor's first one is embedded in it, so that
@@ -106,7 +113,11 @@ static inline int descriptor_error(int fd)
 
 /* Reset the entry for a descriptor that was just created. */
 void gs_descriptor_reset(struct descriptor *descriptor, int fd, enum descriptor_kind kind);
+
+/* The kind of the file; KIND_UNKNOWN if the number is not open. The second is for a caller that
+ * holds the lock. */
 enum descriptor_kind gs_descriptor_kind(struct descriptor *descriptor, int fd);
+enum descriptor_kind gs_descriptor_kind_locked(struct descriptor *descriptor, int fd);
 
 /* ---- Open files ---- */
 
@@ -184,9 +195,13 @@ void gs_descriptors_foreach(void (*visit)(struct descriptor *descriptor, int fd,
 /* Called after an iteration of the worker's loop: deliver the events that it has collected. */
 void gs_descriptors_flush_events(struct worker *worker);
 
-/* Stop watching, and end all waits with this outcome. Unless that is 0, calls in progress find that
- * the number was closed. */
-void gs_descriptor_forget(struct descriptor *descriptor, int outcome);
+/* Stop watching, and end all waits with -EBADF; calls in progress find that the number was closed.
+ * kind: KIND_UNKNOWN, or KIND_CLOSING until gs_descriptor_end_close. Returns `closes`. */
+unsigned gs_descriptor_forget(struct descriptor *descriptor, enum descriptor_kind kind);
+
+/* The file has been closed: wake the threads that have started to wait since gs_descriptor_forget,
+ * which has returned `closes`, and allow calls to keep what they find out. */
+void gs_descriptor_end_close(struct descriptor *descriptor, unsigned closes);
 
 /* Whether it is watched, or threads wait for it. */
 bool gs_descriptor_is_in_use(struct descriptor *descriptor);
@@ -233,6 +248,20 @@ static inline struct gs_wait_queue *descriptor_queue(struct descriptor *descript
                                                      unsigned direction)
 {
     return direction == GS_READ ? &descriptor->readers : &descriptor->writers;
+}
+
+/* KIND_UNKNOWN: it is to be found out. */
+static inline enum descriptor_kind descriptor_known_kind(const struct descriptor *descriptor)
+{
+    unsigned char kind = atomic_load_explicit(&descriptor->kind, memory_order_relaxed);
+    return UNLIKELY(kind == KIND_CLOSING) ? KIND_UNKNOWN : (enum descriptor_kind)kind;
+}
+
+/* Whether what is found out may be kept (invariant 4). `closes` was read before. */
+static inline bool descriptor_is_settled(const struct descriptor *descriptor)
+{
+    return atomic_load(&descriptor->kind) != KIND_CLOSING &&
+           !(atomic_load(&descriptor->calls) & CALLS_DEAD);
 }
 
 static inline bool descriptor_may_be_ready(struct descriptor *descriptor, unsigned direction)

@@ -31,7 +31,8 @@
 #define PAUSE_FACTOR 8u
 #define PAUSE_MAX (100 * GS_MILLISECOND)
 /* Counting what waits for a stuck worker takes time for each thread and each descriptor: the next
- * count begins after this many times as long at the earliest. */
+ * count begins after this many times the CPU time of the last one at the earliest. While the
+ * monitor waits for a CPU, it disturbs nobody. */
 #define COUNT_PAUSE_FACTOR 50u
 
 static pthread_t kernel_thread;
@@ -97,13 +98,18 @@ static bool is_same(const struct snapshot *a, const struct snapshot *b)
            a->countdown == b->countdown;
 }
 
+static uint64_t read_clock(clockid_t id)
+{
+    struct timespec time = {0};
+    gs_syscall(SYS_clock_gettime, (long)id, (long)&time, 0, 0, 0, 0);
+    return (uint64_t)time.tv_sec * GS_SECOND + (uint64_t)time.tv_nsec;
+}
+
 static uint64_t cpu_time(const struct worker *worker)
 {
     /* The clock ID of the CPU time of a kernel thread, as the kernel encodes it. */
     unsigned id = (~(unsigned)atomic_load(&worker->tid) << 3) | 6;
-    struct timespec time = {0};
-    gs_syscall(SYS_clock_gettime, (long)(clockid_t)id, (long)&time, 0, 0, 0, 0);
-    return (uint64_t)time.tv_sec * GS_SECOND + (uint64_t)time.tv_nsec;
+    return read_clock((clockid_t)id);
 }
 
 /* Update the observation. Returns whether the worker is stuck now. since_ns is read after the
@@ -176,10 +182,10 @@ static void report_if_needed(struct worker *worker, uint64_t now_ns, unsigned ex
     struct backlog backlog;
     if (worker->observation.is_reported || gs_report_fd() < 0 || now_ns < next_count_ns)
         return;
-    uint64_t start_ns = gs_clock_now();
-    gs_backlog_count(worker, start_ns, &backlog);
-    uint64_t end_ns = gs_clock_now();
-    next_count_ns = end_ns + COUNT_PAUSE_FACTOR * (end_ns - start_ns);
+    uint64_t start_ns = read_clock(CLOCK_THREAD_CPUTIME_ID);
+    gs_backlog_count(worker, gs_clock_now(), &backlog);
+    uint64_t taken_ns = read_clock(CLOCK_THREAD_CPUTIME_ID) - start_ns;
+    next_count_ns = gs_clock_now() + COUNT_PAUSE_FACTOR * taken_ns;
     backlog.deadlines += expired;
     if (!gs_backlog_is_empty(&backlog))
         worker->observation.is_reported = report_stuck(worker, now_ns, &backlog);

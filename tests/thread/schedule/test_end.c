@@ -3,6 +3,7 @@
 #include "tests/thread/fixture.h"
 
 #include <gossamer/resumable.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <sys/mman.h>
@@ -63,7 +64,8 @@ TEST(stack_may_be_unmapped_by_what_is_called_at_the_end_of_its_thread)
     CHECK_EQ(atomic_load(&ended), THREADS);
 }
 
-/* They are joined at the first moment, while the worker of each may still be completing it. */
+/* They are joined at the first moment, while the worker of each may still be completing it: on a
+ * busy machine it needs the CPU for that. */
 static void *join_and_overwrite(void *unused)
 {
     struct stack stack = {new_stack(), 0};
@@ -74,7 +76,7 @@ static void *join_and_overwrite(void *unused)
         struct gs_thread *thread;
         MUST_EQ(gs_thread_spawn(&attributes, wait_a_little, &stack, &thread), 0);
         while (gs_thread_join(thread, 0, NULL))
-            ;
+            sched_yield();
         for (size_t n = 8; n <= 1024; n += 8)
             *(volatile uintptr_t *)(top - n) = UINTPTR_MAX;
     }

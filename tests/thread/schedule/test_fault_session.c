@@ -342,20 +342,27 @@ static void fail_each(const struct fault *fault)
             fail_each(&faults_[i_]);                                                               \
     } while (0)
 
-TEST(waiting_fails_cleanly_or_continues)
+static void skip_emulator(void)
 {
     if (IS_EMULATED)
         SKIP("an emulator takes minutes, and tests nothing more");
+}
+
+TEST(waiting_fails_cleanly_or_continues)
+{
+    skip_emulator();
     FAIL_EACH({SYS_epoll_ctl, -ENOMEM}, {SYS_epoll_ctl, -ENOSPC}, {SYS_epoll_create1, -EMFILE},
               {SYS_eventfd2, -ENFILE}, {SYS_epoll_pwait2, -EINTR, true}, {SYS_ppoll, -ENOMEM});
 }
 
 TEST(memory_fails_cleanly_or_is_done_without)
 {
+    skip_emulator();
     FAIL_EACH({SYS_mmap, -ENOMEM}, {SYS_mprotect, -ENOMEM}, {SYS_madvise, -EINVAL, true});
 }
 
 TEST(failure_to_create_a_kernel_thread_is_returned)
 {
+    skip_emulator();
     FAIL_EACH({PTHREAD_CREATE, -EAGAIN});
 }

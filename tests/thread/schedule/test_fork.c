@@ -248,6 +248,7 @@ static void *fork_and_return(void *unused)
 
 TEST(run_returns_in_the_child_too_when_its_threads_have_ended)
 {
+    skip_without_fork();
     const struct gs_threads_options options = {.workers = 2};
     void *result = &result;
     int err = gs_threads_run(&options, fork_and_return, NULL, &result);
@@ -284,6 +285,7 @@ static void *fork_beside_a_parked_one(void *unused)
 
 TEST(thread_that_is_alone_in_the_child_may_deadlock)
 {
+    skip_without_fork();
     const struct gs_threads_options options = {.workers = 1};
     void *result = &result;
     int err = gs_threads_run(&options, fork_beside_a_parked_one, NULL, &result);
@@ -317,6 +319,7 @@ static void *fork_on_second(void *unused)
 
 TEST(child_of_another_worker_exits_when_its_threads_have_ended)
 {
+    skip_without_fork();
     run_with(2, fork_on_second);
 }
 

@@ -5,6 +5,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/syscall.h>
 
 /* The preparations of a test are finished well before its worker counts as stuck, and a deadline of
  * SLEEP_NS passes in between, on a busy machine too: a worker is reported once. */
@@ -204,6 +205,43 @@ TEST(ready_descriptor_alone_is_a_reason_to_report_the_only_worker)
     check_line(1, block_while_data_arrives, " while 1 descriptor is ready on worker 1$");
     awaiting = poll_data;
     check_line(1, block_while_data_arrives, " while 1 descriptor is ready on worker 1$");
+}
+
+/* So long that a pause in proportion to it would outlast the test. */
+#define PREEMPTED_US 1500000
+
+/* The monitor polls the descriptor when it counts: it is held as if it waited for a CPU, and the
+ * next time there is something to report. */
+static long preempt_first_count(long number, void *unused)
+{
+    static atomic_int counts;
+    (void)unused;
+    if (number != SYS_ppoll || !atomic_load(&stuck))
+        return 0;
+    int count = atomic_fetch_add(&counts, 1);
+    if (!count)
+        usleep(PREEMPTED_US);
+    else if (count == 1)
+        MUST_EQ(write(data[1], "", 1), 1);
+    return 0;
+}
+
+static void *block_while_data_is_missing(void *unused)
+{
+    open_data();
+    struct gs_thread *other = spawn(read_data, NULL);
+    gs_thread_yield();
+    gs_sys_set_fault(preempt_first_count, NULL);
+    block();
+    gs_sys_set_fault(NULL, NULL);
+    join(other);
+    close_data();
+    return unused;
+}
+
+TEST(monitor_that_waited_for_a_cpu_while_it_counted_soon_counts_again)
+{
+    check_line(1, block_while_data_is_missing, " while 1 descriptor is ready on worker 1$");
 }
 
 static struct gs_thread *parked;

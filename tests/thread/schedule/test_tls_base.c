@@ -201,6 +201,7 @@ static void *refuse_stack(void *unused)
 
 TEST(thread_pointer_works_where_the_gs_base_cannot_be_set)
 {
+    skip_sanitizers();
     bool before = gs_runtime.uses_gsbase;
     gs_runtime.uses_gsbase = false;
     run_both(count_in_all);
