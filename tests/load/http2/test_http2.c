@@ -228,6 +228,24 @@ static void answer_late(struct http2 *http2, uint32_t id)
     frames_hello(http2, id);
 }
 
+/* Before the client knows the limit of one stream, the server takes the first request only. */
+static void answer_first(struct http2 *http2, uint32_t id)
+{
+    (http2->requests == 1 || http2->has_settings ? frames_hello : refuse)(http2, id);
+}
+
+/* The first connection allows no stream, and ends; the second one allows streams later. */
+static void allow_later(struct http2 *http2, uint32_t id)
+{
+    if (http2->index) {
+        SEND(http2, NGHTTP2_SETTINGS, 0, 0, "\0\x03\0\0\0\x0a");
+        frames_hello(http2, id);
+    } else {
+        refuse(http2, id);
+        http2->is_closed = http2->requests == 2;
+    }
+}
+
 /* ---- Cases ---- */
 
 /* 3 connections of 4 streams make 24 requests. */
@@ -348,6 +366,27 @@ TEST(no_more_streams_are_open_than_the_server_allows)
     struct load_result result = run_script(&script, "-c 1 --streams 5 -r 1m -n 20");
     CHECK_EQ(result.metrics.requests, 20);
     CHECK(!is_crowded);
+    gs_load_result_done(&result);
+}
+
+/* Each connection makes five requests, and the first one sends them at once. */
+TEST(requests_that_were_sent_before_the_limit_was_known_are_retried)
+{
+    const struct script script = {.answer = answer_first, ONE_STREAM};
+    struct load_result result = run_script(&script, "-c 1 --streams 5 -k 5 -n 21");
+    check_errors(&result, LOAD_RESET, 0);
+    CHECK_EQ(result.metrics.requests, 21);
+    CHECK_EQ(result.metrics.retried, 4);
+    CHECK_EQ(result.metrics.connections, 5);
+    gs_load_result_done(&result);
+}
+
+TEST(a_server_that_allowed_no_stream_is_asked_again)
+{
+    const struct script script = {.answer = allow_later, SETTING("\0\x03\0\0\0\0")};
+    struct load_result result = run_script(&script, "-c 1 --streams 2 -n 6");
+    CHECK_EQ(result.metrics.requests, 6);
+    CHECK_EQ(result.metrics.retried, 2);
     gs_load_result_done(&result);
 }
 
