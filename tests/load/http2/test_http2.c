@@ -1,4 +1,5 @@
 /* Clients of HTTP/2, against a server that is made of frames, and can misbehave in each. */
+#include "load/report.h"
 #include "tests/load/http2/frame_server.h"
 #include "tests/load/run.h"
 
@@ -125,6 +126,11 @@ static void answer_too_much(struct http2 *http2, uint32_t id)
 {
     SEND(http2, NGHTTP2_HEADERS, END_HEADERS, id, OK_FIELDS);
     SEND(http2, NGHTTP2_DATA, END_STREAM, id, "hello!");
+}
+
+static void answer_without_body(struct http2 *http2, uint32_t id)
+{
+    SEND(http2, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id, OK_FIELDS);
 }
 
 static void answer_with_capitals(struct http2 *http2, uint32_t id)
@@ -281,6 +287,9 @@ static const struct {
     {"connection reset", "", reset_connection, LOAD_RESET, 0, 0, ANY, NULL},
     {"too little", "", answer_too_little, LOAD_PARSE, 0, 0, ANY, "length"},
     {"too much", "", answer_too_much, LOAD_PARSE, 0, 0, ANY, "length"},
+    {"no body", "", answer_without_body, LOAD_PARSE, 0, 0, ANY, "HTTP"},
+    {"head", "-m HEAD --expect-length 0", answer_without_body, LOAD_OK, 24, 0, ANY, NULL},
+    {"head with a body", "-m HEAD", frames_hello, LOAD_PARSE, 0, 0, ANY, NULL},
     {"capitals", "", answer_with_capitals, LOAD_PARSE, 0, 0, ANY, "HTTP header"},
     {"no status", "", answer_without_status, LOAD_PARSE, 0, 0, ANY, "HTTP"},
     {"bad status", "", answer_with_bad_status, LOAD_PARSE, 0, 0, ANY, "HTTP header"},
@@ -404,6 +413,25 @@ TEST(a_request_has_the_fields_that_http1_has)
     CHECK_EQ(result.metrics.requests, 1);
     CHECK_STR(seen.fields, ":method=POST\n:scheme=http\n:authority=name\n:path=/a?b\n"
                            "content-length=6\nauthorization=Basic bWU6c2VjcmV0\nx-one=two\n");
+    gs_load_result_done(&result);
+}
+
+TEST(the_json_tells_the_protocol_and_its_streams)
+{
+    const struct load_settings settings = {
+        .urls = (char *[]){"http://h/"}, .is_http2 = true, .streams = 4, .connections = 3};
+    const struct script script = {.answer = refuse_first_three};
+    struct load_result result = run_script(&script, "");
+    char *json;
+    size_t n;
+    FILE *file = open_memstream(&json, &n);
+    CHECK(file);
+    CHECK_EQ(gs_load_report_json(&settings, &result, file), 0);
+    fclose(file);
+    CHECK(strstr(json, "\"protocol\": \"HTTP/2\",\n  \"streams\": 4,\n  \"offered_load\": 12,\n"));
+    CHECK(strstr(json, "\"statuses\": {\"200\": 24},\n"));
+    CHECK(strstr(json, "\"requests_retried\": 9,\n"));
+    free(json);
     gs_load_result_done(&result);
 }
 
