@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 
 from points import bench
 from results import Results
+from web_page import NAME as PAGE
+from web_page import measure_page, set_page_limits
 from web_points import OURS, PEERS, THREADS, cpu_name, measure_idle, report
 
 from gossamer_lab.experiments.manifest import Point
@@ -70,6 +72,8 @@ def measure_h2(results: Results, workspace: Workspace, settings: argparse.Namesp
     if settings.only in IDLE.key:
         setup = replace(bench(workspace, IDLE_S), site=site)
         measure_idle(results, with_http2(setup, 1), IDLE, named(servers, ("nginx",)))
+    if settings.only in PAGE:
+        measure_page(results, workspace, site, servers)
 
 
 def set_h2_limits(results: Results, chosen: str) -> None:
@@ -88,3 +92,5 @@ def set_h2_limits(results: Results, chosen: str) -> None:
     if chosen in IDLE.key:
         for ours in (OURS, THREADS):
             results.limit(IDLE.key, ours, ("nginx",), 1.0)
+    if chosen in PAGE:
+        set_page_limits(results)
