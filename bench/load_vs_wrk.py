@@ -1,8 +1,8 @@
-"""``gossamer load`` compared with wrk: their results agree, and ours needs no more CPU time.
+"""``gossamer load`` compared with wrk and, for HTTP/2, with h2load: ours needs no more CPU time.
 
-The results must agree for a server with known delays. On a saturated server, the waiting time of
-each request depends on the order in which the client reads its connections, so only the CPU time of
-the clients is compared there.
+wrk's results must agree with ours for a server with known delays. On a saturated server, the
+waiting time of each request depends on the order in which the client reads its connections, so only
+the CPU time of the clients is compared there.
 
 Open loops must keep their rate, and report the known delays.
 """
@@ -13,6 +13,7 @@ import random
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -24,8 +25,10 @@ from gossamer_lab.measuring.workspace import Workspace, open_workspace
 from gossamer_lab.servers.peers import certificate, present_peers
 from gossamer_lab.servers.server import Launch, Server, Site, serving
 
-OURS, WRK = "gossamer", "wrk"
+OURS, WRK, H2LOAD = "gossamer", "wrk", "h2load"
 SERVERS = ("nginx", "h2o", "lighttpd")
+H2_SERVERS = ("h2o", "nginx", "lighttpd")
+"""In the order of their speed, so that the client is the bottleneck."""
 DELAYS = (16, 128)
 RATES = ("1000", "1000 --poisson")
 RATE_CONNECTIONS = 128
@@ -36,6 +39,11 @@ POINTS = (
     Point("8192-keep-128", 8192, 128, 0),
 )
 TLS_POINTS = (Point("tls-305-keep-32", 305, 32, 0), Point("tls-1048576-keep-16", 1 << 20, 16, 0))
+H2_POINTS = {
+    Point("h2-305-keep-16-of-10", 305, 16, 0): 10,
+    Point("h2-305-keep-128", 305, 128, 0): 1,
+}
+"""Each with the number of its streams."""
 LIMITS = {"throughput": 1.05, "p50": 1.05, "p99": 1.15}
 UNITS_US = {"us": 1.0, "ms": 1e3, "s": 1e6}
 
@@ -45,9 +53,13 @@ class Outcome:
     """The results of a load generator, and its CPU time per request."""
 
     throughput: float
-    p50: float
-    p99: float
     cpu_us: float
+    times_us: dict[str, float]
+    """Percentiles, such as p50, if the load generator tells them."""
+
+
+Measure = Callable[[Workspace, str, int, int], Outcome]
+"""Measures a URL, with a number of connections and of seconds."""
 
 
 def run(command: tuple[str, ...], core: int) -> tuple[str, float]:
@@ -65,15 +77,17 @@ def run(command: tuple[str, ...], core: int) -> tuple[str, float]:
     return done.stdout, user_s + after.children_system - before.children_system
 
 
-def run_ours(workspace: Workspace, url: str, connections: int, seconds: int) -> Outcome:
-    """Measure a point with ``gossamer load``."""
+def run_ours(
+    workspace: Workspace, url: str, connections: int, seconds: int, streams: int = 0
+) -> Outcome:
+    """Measure a point with ``gossamer load``; over HTTP/2 if there are streams."""
     path = workspace.site.folder / "load.json"
     options = ("-c", str(connections), "-d", str(seconds), "--json", str(path))
+    options += ("--http2", "--streams", str(streams)) if streams else ()
     _, cpu_s = run((str(workspace.program), "load", *options, url), workspace.client_core)
     report = json.loads(path.read_text())
-    response = report["response_us"]
-    cpu_us = cpu_s / report["requests"] * 1e6
-    return Outcome(report["throughput_per_s"], response["p50"], response["p99"], cpu_us)
+    times_us = {name: report["response_us"][name] for name in ("p50", "p99")}
+    return Outcome(report["throughput_per_s"], cpu_s / report["requests"] * 1e6, times_us)
 
 
 def run_wrk(workspace: Workspace, url: str, connections: int, seconds: int) -> Outcome:
@@ -87,7 +101,19 @@ def run_wrk(workspace: Workspace, url: str, connections: int, seconds: int) -> O
         return float(value) * UNITS_US[unit]
 
     throughput = float(re.search(r"Requests/sec:\s+([\d.]+)", output)[1])
-    return Outcome(throughput, time_us(50), time_us(99), cpu_s / requests * 1e6)
+    times_us = {"p50": time_us(50), "p99": time_us(99)}
+    return Outcome(throughput, cpu_s / requests * 1e6, times_us)
+
+
+def run_h2load(
+    workspace: Workspace, url: str, connections: int, seconds: int, streams: int
+) -> Outcome:
+    """Measure a point with h2load."""
+    options = ("-t1", f"-c{connections}", f"-m{streams}", f"-D{seconds}")
+    output, cpu_s = run((str(paths.peer("h2load")), *options, url), workspace.client_core)
+    requests = int(re.search(r"(\d+) succeeded", output)[1])
+    throughput = float(re.search(r"([\d.]+) req/s", output)[1])
+    return Outcome(throughput, cpu_s / requests * 1e6, {})
 
 
 @dataclass(frozen=True)
@@ -99,14 +125,25 @@ class Comparison:
     seconds: int
 
     def compare(self, name: str, url: str, connections: int) -> None:
-        """Measure a point with both load generators, in random order."""
-        subjects = [(OURS, run_ours), (WRK, run_wrk)]
-        random.shuffle(subjects)
-        for subject, measured in subjects:
-            found = measured(self.workspace, url, connections, self.seconds)
+        """Measure a point with ours and with wrk."""
+        self.measure(name, url, connections, {OURS: run_ours, WRK: run_wrk})
+
+    def compare_http2(self, point: Point, url: str) -> None:
+        """Measure a point with ours and with h2load."""
+        streams = H2_POINTS[point]
+        subjects = {
+            OURS: partial(run_ours, streams=streams),
+            H2LOAD: partial(run_h2load, streams=streams),
+        }
+        self.measure(point.key, url, point.connections, subjects)
+
+    def measure(self, name: str, url: str, connections: int, subjects: dict[str, Measure]) -> None:
+        """Measure a point with each load generator, in random order."""
+        for subject in random.sample(list(subjects), len(subjects)):
+            found = subjects[subject](self.workspace, url, connections, self.seconds)
             self.results.add(f"{name} throughput", subject, found.throughput, "/s")
-            self.results.add(f"{name} p50", subject, found.p50, "us")
-            self.results.add(f"{name} p99", subject, found.p99, "us")
+            for percentile, time_us in found.times_us.items():
+                self.results.add(f"{name} {percentile}", subject, time_us, "us")
             self.results.add_cost(f"{name} client CPU", subject, found.cpu_us, "us per request")
 
 
@@ -155,6 +192,20 @@ def measure(setting: Comparison, rounds: int, chosen: str) -> None:
                 setting.compare(point.key, running.url + point.path, point.connections)
 
 
+def measure_http2(setting: Comparison, rounds: int, chosen: str) -> None:
+    """Measure every point of HTTP/2 in each round."""
+    workspace = setting.workspace
+    if not paths.peer(H2LOAD):
+        setting.results.skip("all of HTTP/2", H2LOAD, "not installed: make peers")
+        return
+    server = next(iter(present_peers(H2_SERVERS)))
+    site = replace(workspace.site, certificate=certificate(workspace.site.folder))
+    for point in (point for point in H2_POINTS if chosen in point.key):
+        with serving(server, site, workspace.server_core, (point.path, point.size)) as running:
+            for _ in range(rounds):
+                setting.compare_http2(point, running.url + point.path)
+
+
 def limit_difference(results: Results, name: str, other: float | str, limit: float) -> None:
     """Limit the ratio of the larger to the smaller of our result and wrk's, or a known one."""
     ours = results.summary(name, OURS)
@@ -181,6 +232,8 @@ def set_limits(results: Results, chosen: str) -> None:
     for point in (point for point in (*POINTS, *TLS_POINTS) if chosen in point.key):
         limit = 0.9 if point in TLS_POINTS else 1.0
         results.limit(f"{point.key} client CPU", OURS, (WRK,), limit)
+    for point in (point for point in H2_POINTS if chosen in point.key):
+        results.limit(f"{point.key} client CPU", OURS, (H2LOAD,), 1.0)
 
 
 def main() -> int:
@@ -192,10 +245,12 @@ def main() -> int:
     elif not present_peers(SERVERS):
         results.skip("all", "server", f"none of {', '.join(SERVERS)} is installed: make peers")
     else:
-        experiment = Experiment("load", "", (*POINTS, *TLS_POINTS), (), ())
+        experiment = Experiment("load", "", (*POINTS, *TLS_POINTS, *H2_POINTS), (), ())
         with open_workspace(experiment, paths.program()) as workspace:
             seconds = max(1, round(settings.seconds))
-            measure(Comparison(results, workspace, seconds), settings.rounds, settings.only)
+            setting = Comparison(results, workspace, seconds)
+            measure(setting, settings.rounds, settings.only)
+            measure_http2(setting, settings.rounds, settings.only)
     set_limits(results, settings.only)
     return results.finish(settings.json)
 

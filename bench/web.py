@@ -11,6 +11,7 @@ from pathlib import Path
 
 from points import bench
 from results import Results, arguments
+from web_h2 import H2_POINTS, measure_h2, set_h2_limits
 from web_points import OURS, PEERS, THREADS, cpu_name, measure_idle, p99_name, report
 from web_tls import TLS_POINTS, measure_tls, set_tls_limits
 
@@ -179,7 +180,7 @@ def main() -> int:
     """Measure all; return 1 if a limit is not met."""
     settings = arguments(__doc__ or "")
     results = Results()
-    experiment = Experiment("web", "", (*POINTS, *TLS_POINTS), (), PEERS)
+    experiment = Experiment("web", "", (*POINTS, *TLS_POINTS, *H2_POINTS), (), PEERS)
     program = paths.program()
     with open_workspace(experiment, program) as workspace:
         ours = [server for server in our_servers(program) if server.name in (OURS, THREADS)]
@@ -193,8 +194,10 @@ def main() -> int:
             results.add(IDLE, "5 KiB", 5120, "bytes each")
             measure_openings(results, workspace, ours, settings.rounds)
         measure_tls(results, workspace, settings)
+        measure_h2(results, workspace, settings)
     set_limits(results, settings.only)
     set_tls_limits(results, settings.only)
+    set_h2_limits(results, settings.only)
     return results.finish(settings.json)
 
 

@@ -13,6 +13,10 @@
  * arrived. Whatever they finish waits until the call is over, so that nghttp2 is never called by
  * itself.
  *
+ * A connection is used before the server's settings have arrived, as RFC 9113 permits. If the
+ * server allows fewer streams than are open then, it refuses the others, whose requests are
+ * retried. The limit is kept for later connections, so that none of them is refused twice.
+ *
  * A connection drains after GOAWAY, its last request, or a timeout during which nothing at all
  * arrived: no request starts until those in flight have ended; then it is closed, and another is
  * opened. When a connection fails, so do the requests in flight.
@@ -149,6 +153,8 @@ static void disconnect(struct http2_client *client)
     }
     gs_load_connection_close(&client->connection);
     client->is_draining = false;
+    if (client->stream_limit > NGHTTP2_INITIAL_MAX_CONCURRENT_STREAMS)
+        client->stream_limit = NGHTTP2_INITIAL_MAX_CONCURRENT_STREAMS;
 }
 
 /* The connection has failed, and with it the requests in flight: the last first, so that those
@@ -183,14 +189,12 @@ static bool is_draining(const struct http2_client *client)
            (client->session && !nghttp2_session_check_request_allowed(client->session));
 }
 
-/* Whether another request may start, on the connection or before it is opened. */
+/* Whether another request may start, on the connection or before it is opened: the first one opens
+ * it, even if the last limit was 0. */
 static bool has_room(const struct http2_client *client)
 {
-    uint64_t limit = !client->session
-                         ? NGHTTP2_INITIAL_MAX_CONCURRENT_STREAMS
-                         : nghttp2_session_get_remote_settings(
-                               client->session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
-    return client->in_flight_count < limit && !is_draining(client);
+    bool is_first = !client->session && !client->in_flight_count;
+    return (is_first || client->in_flight_count < client->stream_limit) && !is_draining(client);
 }
 
 static void start(struct http2_client *client, struct http2_stream *stream, uint64_t now_ns)
@@ -385,6 +389,7 @@ void *gs_load_http2_client_run(void *argument)
         return NULL;
     }
     gs_load_connection_init(&client->connection, worker);
+    client->stream_limit = NGHTTP2_INITIAL_MAX_CONCURRENT_STREAMS;
     gs_list_init(&client->waiting);
     gs_list_init(&client->in_flight);
     for (size_t i = 0; i < count; i++) {

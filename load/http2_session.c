@@ -140,6 +140,9 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
 {
     struct http2_client *client = data;
     client->has_settings = true;
+    if (frame->hd.type == NGHTTP2_SETTINGS)
+        client->stream_limit =
+            nghttp2_session_get_remote_settings(session, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
     bool ends = (frame->hd.type == NGHTTP2_DATA || frame->hd.type == NGHTTP2_HEADERS) &&
                 frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
     if (!ends && frame->hd.type != NGHTTP2_RST_STREAM)

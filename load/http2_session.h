@@ -29,6 +29,7 @@ struct http2_client {
     struct gs_list waiting;   /* streams, by the time when they are due */
     struct gs_list in_flight; /* streams, by the time of sending */
     uint64_t in_flight_count;
+    uint64_t stream_limit;     /* the server's, also of later connections; at first a guess */
     struct load_exchange next; /* of an open loop: a request with its scheduled time */
     bool has_next;
     bool is_draining;     /* besides nghttp2's reasons */

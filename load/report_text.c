@@ -177,7 +177,7 @@ int gs_load_report_text(const struct load_settings *settings, const struct load_
     print_statuses(file, metrics->unexpected_statuses);
     fprintf(file, "%-17s%12" PRIu64 " opened", "connections", metrics->connections);
     if (metrics->retried)
-        fprintf(file, "  (%" PRIu64 " requests retried on a new connection)", metrics->retried);
+        fprintf(file, "  (%" PRIu64 " requests retried)", metrics->retried);
     fputc('\n', file);
     if (settings->is_http2)
         fprintf(file, "  HTTP/2; streams per connection: %" PRIu64 "\n", settings->streams);

@@ -168,6 +168,7 @@ int gs_load_tls_connect(struct load_tls *tls, const struct load_tls_target *targ
     tls->fd = fd;
     tls->end = -EAGAIN;
     tls->is_blocked = false;
+    tls->protocol = target->protocol;
     ssize_t n = run(start, &call);
     while (n == -EAGAIN && !is_established(tls)) {
         n = flush(tls, deadline_ns);
@@ -176,7 +177,7 @@ int gs_load_tls_connect(struct load_tls *tls, const struct load_tls_target *targ
         if (n >= 0)
             return -EPROTO; /* closed, or data before the first request */
     }
-    tls->is_other = n == -EAGAIN && target->protocol && !has_chosen(tls, target->protocol);
+    tls->is_other = n == -EAGAIN && tls->protocol && !has_chosen(tls, tls->protocol);
     if (tls->is_other)
         return -EPROTO;
     return n == -EAGAIN ? 0 : (int)n;
@@ -224,16 +225,23 @@ struct explanation {
     struct load_metrics *metrics;
 };
 
+/* A server that does not speak the protocol chooses another, or none, or refuses the handshake with
+ * an alert. reason: the engine's. */
+static bool lacks_protocol(const struct load_tls *tls, const char *reason)
+{
+    return tls->is_other || (tls->protocol && strstr(reason, "alert: no application protocol"));
+}
+
 static void *explain(void *argument)
 {
     struct explanation *explanation = argument;
     char *text = explanation->metrics->tls_reason;
     gs_tls_engine_error(explanation->tls->engine, text);
-    if (!text[0])
+    if (lacks_protocol(explanation->tls, text))
+        snprintf(text, GS_TLS_TEXT, "the server does not speak HTTP/2 (ALPN): leave out --http2");
+    else if (!text[0])
         snprintf(text, GS_TLS_TEXT, "%s",
-                 explanation->tls->is_other
-                     ? "the server does not speak HTTP/2 (ALPN): leave out --http2"
-                 : is_established(explanation->tls)
+                 is_established(explanation->tls)
                      ? "the server sent data before the first request"
                      : "the server closed the connection during the handshake");
     return NULL;

@@ -35,6 +35,7 @@ struct load_tls {
     int end;         /* -EAGAIN: the server sends; 0: it has said that it sends no more; -EPROTO */
     bool is_blocked; /* the socket had no room for all output */
     bool is_other;   /* the server has not chosen the protocol that it must */
+    const char *protocol; /* that it must choose; NULL: any */
 };
 
 /* Make the handshake on a connected socket. The last message may still be output, which goes out

@@ -461,12 +461,20 @@ def test_a_file_without_a_certificate_is_named(tmp_path: Path, option: str) -> N
     assert str(file) in found.stderr
 
 
-def test_a_server_without_http2_is_refused_with_a_reason(
-    tmp_path: Path, certificates: Certificates
+@pytest.mark.parametrize("refuses", [False, True])
+def test_a_server_without_http2_is_an_error_with_a_remedy(
+    tmp_path: Path, certificates: Certificates, refuses: bool
 ) -> None:
-    with running(TlsServer(certificates.server())) as server:
-        found = load(tmp_path, server.port, "-c", "1", "-n", "2", "--http2")
+    # A server chooses no protocol (ALPN), or refuses by the alert no_application_protocol.
+    alert = PlainServer(b"\x15\x03\x03\x00\x02\x02\x78")
+    with running(alert if refuses else TlsServer(certificates.server())) as server:
+        port = server.listener.getsockname()[1]
+        found = load(tmp_path, port, "-c", "1", "-n", "2", "--http2")
+        without = load(tmp_path, port, "-c", "1", "-n", "2")
     if "needs nghttp2" in found.stderr:
         pytest.skip("built without nghttp2")
     assert found.errors() == {"handshake": 2}
-    assert "leave out --http2" in found.report["tls_reason"]
+    reason = "the server does not speak HTTP/2 (ALPN): leave out --http2"
+    assert found.report["tls_reason"] == reason
+    assert reason in found.text
+    assert "--http2" not in (without.report["tls_reason"] or "")

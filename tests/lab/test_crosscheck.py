@@ -17,6 +17,7 @@ from gossamer_lab.measuring.accounting import CpuTime
 from gossamer_lab.measuring.crosscheck import (
     AB,
     CLIENTS,
+    H2LOAD,
     WRK,
     Client,
     ClientFailedError,
@@ -56,6 +57,14 @@ Connect:        0    2   0.9      2       9
 Processing:     1   66   8.0     67     130
 Waiting:        1   65   8.0     66     129
 Total:         10   68   7.1     69     132
+"""
+OUTPUT_OF_H2LOAD = """\
+finished in 1.02s, 17530.00 req/s, 5.62MB/s
+requests: 17530 total, 17690 started, 17530 done, 17530 succeeded, 0 failed, 0 errored, 0 timeout
+status codes: 17530 2xx, 0 3xx, 0 4xx, 0 5xx
+                     min         max         mean         sd        +/- sd
+time for request:       45us     55.46ms      8.46ms      8.34ms    79.56%
+time for connect:    24.35ms     82.36ms     44.57ms     22.93ms    87.50%
 """
 
 _SEND_REQUESTS = """\
@@ -109,8 +118,10 @@ def generator(workspace: Workspace) -> Generator:
 
 def test_the_output_of_other_clients_is_parsed() -> None:
     wrk, ab = WRK.parse(OUTPUT_OF_WRK), AB.parse(OUTPUT_OF_AB)
+    h2load = H2LOAD.parse(OUTPUT_OF_H2LOAD)
     assert (wrk.requests, wrk.seconds) == (84819, 1.01)
     assert (ab.requests, ab.seconds) == (50000, 1.25)
+    assert (h2load.requests, h2load.seconds) == (17530, 1.02)
 
 
 def test_times_of_other_clients_have_their_kind_and_are_microseconds() -> None:
@@ -118,6 +129,7 @@ def test_times_of_other_clients_have_their_kind_and_are_microseconds() -> None:
         "response_mean_us": 1750.0,
         "response_p50_us": 705.0,
     }
+    assert H2LOAD.parse(OUTPUT_OF_H2LOAD).times_us == {"response_mean_us": 8460.0}
     assert AB.parse(OUTPUT_OF_AB).times_us == {"total_mean_us": 68_000.0, "total_p50_us": 69_000.0}
 
 
@@ -128,6 +140,8 @@ def test_times_of_other_clients_have_their_kind_and_are_microseconds() -> None:
         (WRK, OUTPUT_OF_WRK + "  Non-2xx or 3xx responses: 12\n", "responses: 12"),
         (AB, OUTPUT_OF_AB.replace("requests:        0", "requests:        7"), "requests: 7"),
         (AB, OUTPUT_OF_AB + "Non-2xx responses:      50000\n", "responses: 50000"),
+        (H2LOAD, OUTPUT_OF_H2LOAD.replace(" 0 failed", " 10 failed"), "10 failed"),
+        (H2LOAD, OUTPUT_OF_H2LOAD.replace(" 0 errored", " 9 errored"), "9 errored"),
         (AB, "Benchmarking 127.0.0.1 (be patient)...", "its output has no result"),
     ],
 )
@@ -163,7 +177,7 @@ def test_every_client_is_measured_in_every_round_and_compared_with_ours(clients:
     assert ours["command"].split()[1:3] == ["load", "URL/page-305.html"]
     assert (found["server"], ours["point"]) == ("event", "305 B keep-alive, 64 conns")
     assert closing[0]["point"] == "305 B conn/request, 1000 conns"
-    assert found["absent"] == []
+    assert found["absent"] == ["h2load"]
     json.dumps(found)
 
 
@@ -197,7 +211,7 @@ def test_our_own_failure_is_a_warning(clients: Path, monkeypatch: pytest.MonkeyP
 
 def test_without_other_clients_nothing_is_measured(fake: Path) -> None:
     found = checked(fake)
-    assert found["absent"] == ["wrk", "ab"]
+    assert found["absent"] == ["wrk", "ab", "h2load"]
     assert (found["clients"], found["rows"], found["warnings"]) == ([], [], [])
 
 
@@ -277,11 +291,14 @@ def test_the_notes_of_a_run_name_warnings_and_absent_clients(run: Run) -> None:
 @pytest.mark.skipif(not paths.program().is_file(), reason="the program is not built")
 def test_the_real_clients_agree_that_requests_were_answered() -> None:
     if not any(paths.peer(known.name) for known in CLIENTS):
-        pytest.skip("neither wrk nor ab is installed")
+        pytest.skip("none of the other clients is installed")
     found = checked(paths.program())
-    present = [known.name for known in CLIENTS if paths.peer(known.name)]
-    assert [one["name"] for one in found["clients"]] == 2 * ["gossamer load", *present]
-    assert [one["failure"] for one in found["clients"]] == 2 * [None] * (1 + len(present))
+    clients = [(known.name, known is H2LOAD) for known in CLIENTS if paths.peer(known.name)]
+    http1 = [name for name, is_http2 in clients if not is_http2]
+    http2 = [name for name, is_http2 in clients if is_http2]
+    names = [name for group in (http1, http1, http2) if group for name in ("gossamer load", *group)]
+    assert [one["name"] for one in found["clients"]] == names
+    assert {one["failure"] for one in found["clients"]} == {None}
     assert all(row["requests"] > 0 for row in found["rows"])
     nginx = peers.peer_program("nginx")
     assert found["server"] == ("nginx" if nginx else "event")

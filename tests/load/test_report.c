@@ -94,6 +94,7 @@ TEST(the_json_has_every_metric)
     CHECK(strstr(json, "\"parse_reason\": null,\n"));
     CHECK(strstr(json, "\"statuses\": {\"200\": 40},\n  \"unexpected_statuses\": {},\n"));
     CHECK(strstr(json, "\"gave_up\": false,\n"));
+    CHECK(strstr(json, "\"protocol\": \"HTTP/1.1\",\n  \"streams\": 1,\n"));
     static const char *const histograms[] = {"\"response_us\": {", "\"service_us\": {",
                                              "\"first_byte_us\": {"};
     static const char *const keys[] = {"\"mean\": ", "\"p50\": ",  "\"p75\": ", "\"p90\": ",

@@ -1,9 +1,10 @@
-"""Compares our load generator with wrk and ab: the same loads on the same server, in turn.
+"""Compares our load generator with wrk, ab and h2load: the same loads on the same server, in turn.
 
 With persistent connections the server's CPU time per request is compared, because the way in which
 a client closes connections moves TCP work to or from the server. It differs between clients for
 known reasons: their requests differ in length, ab speaks HTTP/1.0, and a slower client leaves the
-server idle more often, so that it finds fewer requests per wake-up.
+server idle more often, so that it finds fewer requests per wake-up. HTTP/2 is compared in the same
+way, over TLS, with h2load.
 
 With a thousand clients that connect for each request, times are compared. A CPU limit makes the
 server the bottleneck: otherwise each client would measure itself. ab's times are from connecting
@@ -26,8 +27,8 @@ from gossamer_lab.measuring.accounting import exited_children_cpu_s, tree_cpu
 from gossamer_lab.measuring.load import Generator, Load, LoadFailedError
 from gossamer_lab.measuring.workspace import Workspace
 from gossamer_lab.servers.ours import our_servers
-from gossamer_lab.servers.peers import present_peers, version_line
-from gossamer_lab.servers.server import Running, Server, ServerFailedError, serving
+from gossamer_lab.servers.peers import certificate, present_peers, version_line
+from gossamer_lab.servers.server import Running, Server, ServerFailedError, Site, serving
 
 Json = dict[str, Any]
 
@@ -36,14 +37,8 @@ EXPECTED_RATIO = (0.75, 1.4)
 EXPECTED_TIME_RATIO = (0.8, 1.25)
 """Expected range of another client's times, relative to ours: "about equal" in the claims."""
 _OURS = "gossamer load"
-_LOADS = (
-    (Point("cross-check-keep", 0, 64, 0), 1),
-    (Point("cross-check-close", 0, 1000, 1), 3),
-)
-"""Persistent connections, then one for each request, each with its duration in seconds.
-
-A second would be too short for a thousand clients: their start takes part of it.
-"""
+_STREAMS = 10
+"""Concurrent requests of each connection of HTTP/2."""
 _SHARE = 0.25
 """Share of its core that the CPU limit leaves to the server, for the load whose times count."""
 _WARM_UP_S = 0.2
@@ -144,7 +139,49 @@ AB = Client(
     ),
     re.compile(r"Failed requests:\s+[1-9]\d*|Non-2xx.*"),
 )
-CLIENTS = (WRK, AB)
+H2LOAD = Client(
+    "h2load",
+    "--version",
+    lambda seconds: ("-t1", f"-D{seconds}"),
+    (f"-m{_STREAMS}",),
+    (),
+    "response",
+    re.compile(
+        r"(?P<requests>\d+) succeeded|finished in (?P<seconds>[\d.]+)s"
+        r"|time for request:\s+\S+\s+\S+\s+(?P<mean>[\d.]+[mu]?s)"
+    ),
+    re.compile(r"\b[1-9]\d* (failed|errored|timeout)\b"),
+)
+CLIENTS = (WRK, AB, H2LOAD)
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """A kind of load, on the smallest page."""
+
+    point: Point
+    seconds: int
+    clients: tuple[Client, ...]
+    is_http2: bool = False
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Our options for it."""
+        return ("--http2", "--streams", str(_STREAMS)) if self.is_http2 else ()
+
+    @property
+    def label(self) -> str:
+        """The load in words."""
+        streams = f", HTTP/2 with {_STREAMS} streams" if self.is_http2 else ""
+        return self.point.label + streams
+
+
+_LOADS = (
+    _Kind(Point("cross-check-keep", 0, 64, 0), 1, (WRK, AB)),
+    # A second would be too short for a thousand clients: their start takes part of it.
+    _Kind(Point("cross-check-close", 0, 1000, 1), 3, (WRK, AB)),
+    _Kind(Point("cross-check-http2", 0, 16, 0), 1, (H2LOAD,), is_http2=True),
+)
 
 
 @dataclass(frozen=True)
@@ -153,8 +190,13 @@ class _Setup:
 
     workspace: Workspace
     generator: Generator
-    point: Point
+    kind: _Kind
     seconds: int
+
+    @property
+    def point(self) -> Point:
+        """The load."""
+        return self.kind.point
 
     def ours(self, url: str, seconds: float = 0) -> ClientResult:
         """Apply our load to the server."""
@@ -284,6 +326,12 @@ def _server(workspace: Workspace) -> Server:
     return found[0]
 
 
+def _site(kind: _Kind, workspace: Workspace) -> Site:
+    """Return the site that a load is applied to: HTTP/2 over TLS, by which it is chosen."""
+    site = workspace.site
+    return replace(site, certificate=certificate(site.folder)) if kind.is_http2 else site
+
+
 @contextlib.contextmanager
 def _limited(setup: _Setup, server: int) -> Iterator[bool]:
     """Limit the server's share of its core, if this is a load whose times count and it can be."""
@@ -319,7 +367,7 @@ def _compare(setup: _Setup, clients: Sequence[Client], rounds: int, running: Run
         rows = _rows(setup, clients, rounds, running)
     load = Load("URL", setup.point, setup.seconds)
     shared = {
-        "point": setup.point.label,
+        "point": setup.kind.label,
         "seconds": setup.seconds,
         "connections": setup.point.connections,
         "is_keep_alive": setup.point.is_keep_alive,
@@ -366,15 +414,19 @@ def cross_check(
         return found
     server = _server(workspace)
     found |= {"server": server.name, "version": server.version}
-    for kind, whole_s in _LOADS:
-        point = replace(kind, size=min(sizes))
-        seconds = whole_s if rounds > 1 else 1
-        setup = _Setup(workspace, replace(generator, hosts=None), point, seconds)
+    for known in _LOADS:
+        present = [client for client in known.clients if client in clients]
+        if not present:
+            continue
+        kind = replace(known, point=replace(known.point, size=min(sizes)))
+        seconds = kind.seconds if rounds > 1 else 1
+        ours = replace(generator, hosts=None, options=(*generator.options, *kind.options))
+        setup = _Setup(workspace, ours, kind, seconds)
         try:
-            page = (point.path, point.size)
-            with serving(server, workspace.site, workspace.server_core, page) as running:
-                compared = _compare(setup, clients, rounds, running)
-        except (ServerFailedError, LoadFailedError, ClientFailedError) as error:
+            page = (kind.point.path, kind.point.size)
+            with serving(server, _site(kind, workspace), workspace.server_core, page) as running:
+                compared = _compare(setup, present, rounds, running)
+        except (ServerFailedError, LoadFailedError, ClientFailedError, OSError) as error:
             return found | {"warnings": [f"the cross-check failed: {server.name}: {error}"]}
         found |= {key: found[key] + compared[key] for key in compared}
     return found

@@ -31,7 +31,7 @@ def _cross_check_notes(check: dict[str, Any]) -> list[Note]:
     """Return the notes on the comparison with other load generators."""
     found = [Note(f"Cross-check: {warning}.") for warning in check["warnings"]]
     if check["absent"]:
-        absent = " and ".join(check["absent"])
+        absent = ", ".join(check["absent"])
         found.append(
             Note(f"The load generator was not checked against {absent}. To install: make peers")
         )

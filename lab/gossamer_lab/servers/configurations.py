@@ -206,7 +206,7 @@ def write_config(
         port=port,
         user=user if os.geteuid() == 0 else "",
         tls=tls.format(certificate=site.certificate) if site.certificate else "",
-        nginx_tls="ssl" if site.certificate else "",
+        nginx_tls="ssl http2" if site.certificate else "",
         open_files=site.open_files,
         connections=site.open_files // 2,
         # nginx closes idle connections when fewer than a sixteenth are free.

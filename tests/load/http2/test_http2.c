@@ -1,166 +1,20 @@
 /* Clients of HTTP/2, against a server that is made of frames, and can misbehave in each. */
+#include "load/report.h"
+#include "tests/load/http2/frame_server.h"
 #include "tests/load/run.h"
 
-#include <netinet/tcp.h>
-#include <nghttp2/nghttp2.h>
-
-enum { FRAME_HEADER = 9, PAYLOAD_MAX = 16384, END_STREAM = 1, ACK = 1, END_HEADERS = 4 };
-
-/* What the server knows of a connection. */
-struct http2 {
-    struct server *server;
-    int fd;
-    size_t index;      /* of the connection */
-    unsigned requests; /* on it */
-    uint32_t first_id; /* of the first request */
-    bool is_closed;    /* the server closes it */
-};
-
-/* Called for each request, when its fields have arrived. */
-typedef void answer_fn(struct http2 *http2, uint32_t id);
-
-/* What the server does, and what it has seen; accessed by its threads and, when they have ended, by
- * the test. */
-static struct {
-    const char *settings; /* the payload of its first frame */
-    size_t settings_length;
-    answer_fn *answer;
-    size_t resets, body_bytes, goaways, acks;
-    bool is_crowded;   /* a request was sent before the one before was answered; of answer_late */
-    char fields[4096]; /* of the last request, "name=value\n" each */
-} seen;
-
-static void send_bytes(struct http2 *http2, const void *bytes, size_t n)
-{
-    if (send(http2->fd, bytes, n, MSG_NOSIGNAL) != (ssize_t)n)
-        http2->is_closed = true;
-}
-
-static void send_header(struct http2 *http2, size_t n, unsigned type, unsigned flags, uint32_t id)
-{
-    uint32_t order = htonl(id);
-    uint8_t header[FRAME_HEADER] = {(uint8_t)(n >> 16), (uint8_t)(n >> 8), (uint8_t)n,
-                                    (uint8_t)type, (uint8_t)flags};
-    memcpy(header + 5, &order, 4);
-    send_bytes(http2, header, sizeof header);
-}
-
-static void send_frame(struct http2 *http2, unsigned type, unsigned flags, uint32_t id,
-                       const char *payload, size_t n)
-{
-    send_header(http2, n, type, flags, id);
-    send_bytes(http2, payload, n);
-}
-
-static void send_number(struct http2 *http2, unsigned type, uint32_t id, uint32_t value)
-{
-    uint32_t order = htonl(value);
-    send_frame(http2, type, 0, id, (char *)&order, 4);
-}
+/* ---- Ways to answer ---- */
 
 static void reset(struct http2 *http2, uint32_t id, uint32_t code)
 {
-    send_number(http2, NGHTTP2_RST_STREAM, id, code);
+    frames_send_number(http2, NGHTTP2_RST_STREAM, id, code);
 }
 
 static void go_away(struct http2 *http2, uint32_t last_id)
 {
     uint32_t payload[2] = {htonl(last_id), 0};
-    send_frame(http2, NGHTTP2_GOAWAY, 0, 0, (char *)payload, sizeof payload);
+    frames_send(http2, (struct frame){.type = NGHTTP2_GOAWAY}, (char *)payload, sizeof payload);
 }
-
-/* :status 200 and content-length 5 */
-#define OK_FIELDS                                                                                  \
-    "\x88\x0f\x0d\x01"                                                                             \
-    "5"
-#define SEND(http2_, type_, flags_, id_, text_)                                                    \
-    send_frame(http2_, type_, flags_, id_, text_, sizeof(text_) - 1)
-
-static void hello(struct http2 *http2, uint32_t id)
-{
-    SEND(http2, NGHTTP2_HEADERS, END_HEADERS, id, OK_FIELDS);
-    SEND(http2, NGHTTP2_DATA, END_STREAM, id, "hello");
-}
-
-/* ---- Reading ---- */
-
-static bool read_all(int fd, void *bytes, size_t n)
-{
-    return !n || recv(fd, bytes, n, MSG_WAITALL) == (ssize_t)n;
-}
-
-static void decode(nghttp2_hd_inflater *inflater, const uint8_t *block, size_t n)
-{
-    size_t used = 0;
-    int flags = 0;
-    seen.fields[0] = '\0';
-    while (!(flags & NGHTTP2_HD_INFLATE_FINAL)) {
-        nghttp2_nv field;
-        ssize_t got = nghttp2_hd_inflate_hd2(inflater, &field, &flags, block, n, 1);
-        if (got < 0)
-            abort();
-        block += got, n -= (size_t)got;
-        if (flags & NGHTTP2_HD_INFLATE_EMIT)
-            used += (size_t)snprintf(seen.fields + used, sizeof seen.fields - used, "%s=%s\n",
-                                     field.name, field.value);
-    }
-    nghttp2_hd_inflate_end_headers(inflater);
-}
-
-static void on_request(struct http2 *http2, uint32_t id)
-{
-    __atomic_fetch_add(&http2->server->requests, 1, __ATOMIC_SEQ_CST);
-    if (!http2->requests++)
-        http2->first_id = id;
-    seen.answer(http2, id);
-}
-
-static void on_frame(struct http2 *http2, nghttp2_hd_inflater *inflater, const uint8_t *header,
-                     const uint8_t *payload)
-{
-    size_t n = (size_t)header[0] << 16 | (size_t)header[1] << 8 | header[2];
-    uint32_t id;
-    memcpy(&id, header + 5, 4);
-    seen.resets += header[3] == NGHTTP2_RST_STREAM;
-    seen.goaways += header[3] == NGHTTP2_GOAWAY;
-    seen.body_bytes += header[3] == NGHTTP2_DATA ? n : 0;
-    seen.acks += (header[3] == NGHTTP2_PING || header[3] == NGHTTP2_SETTINGS) && header[4] & ACK;
-    if (header[3] == NGHTTP2_SETTINGS && !(header[4] & ACK))
-        send_frame(http2, NGHTTP2_SETTINGS, ACK, 0, NULL, 0);
-    if (header[3] != NGHTTP2_HEADERS)
-        return;
-    decode(inflater, payload, n);
-    on_request(http2, ntohl(id));
-}
-
-static void serve(struct server *server, int fd, size_t index)
-{
-    static const char magic[] = NGHTTP2_CLIENT_MAGIC;
-    struct http2 http2 = {.server = server, .fd = fd, .index = index};
-    uint8_t header[FRAME_HEADER];
-    int on = 1;
-    uint8_t *payload = malloc(PAYLOAD_MAX);
-    nghttp2_hd_inflater *inflater;
-    if (!payload || nghttp2_hd_inflate_new(&inflater))
-        abort();
-    setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (read_all(fd, payload, sizeof magic - 1) && !memcmp(payload, magic, sizeof magic - 1))
-        send_frame(&http2, NGHTTP2_SETTINGS, 0, 0, seen.settings, seen.settings_length);
-    while (!http2.is_closed && read_all(fd, header, sizeof header)) {
-        size_t n = (size_t)header[0] << 16 | (size_t)header[1] << 8 | header[2];
-        if (n > PAYLOAD_MAX || !read_all(fd, payload, n))
-            break;
-        on_frame(&http2, inflater, header, payload);
-    }
-    /* Unread bytes would make the end a reset. */
-    shutdown(fd, SHUT_WR);
-    while (http2.is_closed && recv(fd, payload, PAYLOAD_MAX, 0) > 0)
-        ;
-    nghttp2_hd_inflate_del(inflater);
-    free(payload);
-}
-
-/* ---- Ways to answer ---- */
 
 static void ignore(struct http2 *http2, uint32_t id)
 {
@@ -170,7 +24,7 @@ static void ignore(struct http2 *http2, uint32_t id)
 static void ignore_third(struct http2 *http2, uint32_t id)
 {
     if (http2->requests != 3)
-        hello(http2, id);
+        frames_hello(http2, id);
 }
 
 static void answer_404(struct http2 *http2, uint32_t id)
@@ -212,16 +66,16 @@ static void refuse(struct http2 *http2, uint32_t id)
 
 static void refuse_first_three(struct http2 *http2, uint32_t id)
 {
-    (http2->requests <= 3 ? refuse : hello)(http2, id);
+    (http2->requests <= 3 ? refuse : frames_hello)(http2, id);
 }
 
 /* The first connection takes its first request only. */
 static void go_away_after_first(struct http2 *http2, uint32_t id)
 {
     if (http2->index)
-        hello(http2, id);
+        frames_hello(http2, id);
     else if (http2->requests == 3)
-        go_away(http2, http2->first_id), hello(http2, http2->first_id);
+        go_away(http2, http2->first_id), frames_hello(http2, http2->first_id);
 }
 
 /* In two steps, as servers that stop. */
@@ -233,7 +87,7 @@ static void go_away_gracefully(struct http2 *http2, uint32_t id)
         go_away(http2, INT32_MAX);
         go_away(http2, id);
     }
-    hello(http2, id);
+    frames_hello(http2, id);
 }
 
 static void close_at_once(struct http2 *http2, uint32_t id)
@@ -244,14 +98,14 @@ static void close_at_once(struct http2 *http2, uint32_t id)
 
 static void close_after_first(struct http2 *http2, uint32_t id)
 {
-    (http2->requests == 1 ? hello : close_at_once)(http2, id);
+    (http2->requests == 1 ? frames_hello : close_at_once)(http2, id);
 }
 
 static void close_in_frame(struct http2 *http2, uint32_t id)
 {
     SEND(http2, NGHTTP2_HEADERS, END_HEADERS, id, OK_FIELDS);
-    send_header(http2, 5, NGHTTP2_DATA, END_STREAM, id);
-    send_bytes(http2, "hel", 3);
+    frames_send_header(http2, (struct frame){NGHTTP2_DATA, END_STREAM, id}, 5);
+    frames_send_bytes(http2, "hel", 3);
     http2->is_closed = true;
 }
 
@@ -272,6 +126,11 @@ static void answer_too_much(struct http2 *http2, uint32_t id)
 {
     SEND(http2, NGHTTP2_HEADERS, END_HEADERS, id, OK_FIELDS);
     SEND(http2, NGHTTP2_DATA, END_STREAM, id, "hello!");
+}
+
+static void answer_without_body(struct http2 *http2, uint32_t id)
+{
+    SEND(http2, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id, OK_FIELDS);
 }
 
 static void answer_with_capitals(struct http2 *http2, uint32_t id)
@@ -297,7 +156,8 @@ static void answer_with_large_header(struct http2 *http2, uint32_t id)
     char block[4200] = "\x88\x40\x01x\x7f\xa1\x1e";
     memset(block + 7, 'y', 4000);
     memset(block + 4007, 0xbe, 17);
-    send_frame(http2, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id, block, 4007 + 17);
+    frames_send(http2, (struct frame){NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id}, block,
+                4007 + 17);
 }
 
 static void break_compression(struct http2 *http2, uint32_t id)
@@ -323,23 +183,23 @@ static void push(struct http2 *http2, uint32_t id)
 static void open_no_window(struct http2 *http2, uint32_t id)
 {
     (void)id;
-    send_number(http2, NGHTTP2_WINDOW_UPDATE, 0, 0);
+    frames_send_number(http2, NGHTTP2_WINDOW_UPDATE, 0, 0);
 }
 
 static void overflow_window(struct http2 *http2, uint32_t id)
 {
     (void)id;
-    send_number(http2, NGHTTP2_WINDOW_UPDATE, 0, INT32_MAX);
+    frames_send_number(http2, NGHTTP2_WINDOW_UPDATE, 0, INT32_MAX);
 }
 
 static void answer_idle_stream(struct http2 *http2, uint32_t id)
 {
-    hello(http2, id + 1000);
+    frames_hello(http2, id + 1000);
 }
 
 static void send_large_frame(struct http2 *http2, uint32_t id)
 {
-    send_header(http2, PAYLOAD_MAX + 1, NGHTTP2_DATA, 0, id);
+    frames_send_header(http2, (struct frame){NGHTTP2_DATA, 0, id}, PAYLOAD_MAX + 1);
 }
 
 /* As much as is received at once. */
@@ -349,26 +209,47 @@ static void ping_often(struct http2 *http2, uint32_t id)
         SEND(http2, NGHTTP2_PING, 0, 0, "12345678");
     for (int i = 0; i < 100; i++)
         SEND(http2, NGHTTP2_SETTINGS, 0, 0, "\0\x05\0\0\x40\0");
-    hello(http2, id);
+    frames_hello(http2, id);
 }
 
 /* The window for the body opens when the request has arrived. */
 static void open_window(struct http2 *http2, uint32_t id)
 {
-    send_number(http2, NGHTTP2_WINDOW_UPDATE, id, 1 << 20);
-    hello(http2, id);
+    frames_send_number(http2, NGHTTP2_WINDOW_UPDATE, id, 1 << 20);
+    frames_hello(http2, id);
 }
 
-/* Notes whether another request has been sent before this one is answered, once the client has
- * acknowledged the limit: what it had sent before comes first. */
+/* Whether a request was sent before the one before was answered. */
+static bool is_crowded;
+
+/* Notes that, once the client has acknowledged the limit: what it had sent before comes first. */
 static void answer_late(struct http2 *http2, uint32_t id)
 {
     uint8_t header[FRAME_HEADER];
     usleep(2000);
-    if (seen.acks && recv(http2->fd, header, sizeof header, MSG_PEEK | MSG_DONTWAIT) > 3 &&
+    if (http2->has_settings &&
+        recv(http2->fd, header, sizeof header, MSG_PEEK | MSG_DONTWAIT) > 3 &&
         header[3] == NGHTTP2_HEADERS)
-        seen.is_crowded = true;
-    hello(http2, id);
+        is_crowded = true;
+    frames_hello(http2, id);
+}
+
+/* Before the client knows the limit of one stream, the server takes the first request only. */
+static void answer_first(struct http2 *http2, uint32_t id)
+{
+    (http2->requests == 1 || http2->has_settings ? frames_hello : refuse)(http2, id);
+}
+
+/* The first connection allows no stream, and ends; the second one allows streams later. */
+static void allow_later(struct http2 *http2, uint32_t id)
+{
+    if (http2->index) {
+        SEND(http2, NGHTTP2_SETTINGS, 0, 0, "\0\x03\0\0\0\x0a");
+        frames_hello(http2, id);
+    } else {
+        refuse(http2, id);
+        http2->is_closed = http2->requests == 2;
+    }
 }
 
 /* ---- Cases ---- */
@@ -383,17 +264,17 @@ static const struct {
     const char *reason; /* part of it; NULL: any */
 } cases[] = {
 #define ANY 1000u
-    {"hello", "--expect-length 5", hello, LOAD_OK, 24, 0, ANY, NULL},
-    {"one after another", "--streams 1", hello, LOAD_OK, 24, 0, ANY, NULL},
-    {"few per connection", "-k 2", hello, LOAD_OK, 24, 0, 12, NULL},
-    {"one per connection", "-k 1 --think 1", hello, LOAD_OK, 24, 0, 24, NULL},
-    {"several workers", "--workers 2 --think 1", hello, LOAD_OK, 24, 0, ANY, NULL},
-    {"open loop", "-r 2000 --max-send-delay 1h", hello, LOAD_OK, 24, 0, ANY, NULL},
-    {"all at once", "-r 1m --poisson -k 1", hello, LOAD_OK, 24, 0, 24, NULL},
+    {"hello", "--expect-length 5", frames_hello, LOAD_OK, 24, 0, ANY, NULL},
+    {"one after another", "--streams 1", frames_hello, LOAD_OK, 24, 0, ANY, NULL},
+    {"few per connection", "-k 2", frames_hello, LOAD_OK, 24, 0, 12, NULL},
+    {"one per connection", "-k 1 --think 1", frames_hello, LOAD_OK, 24, 0, 24, NULL},
+    {"several workers", "--workers 2 --think 1", frames_hello, LOAD_OK, 24, 0, ANY, NULL},
+    {"open loop", "-r 2000 --max-send-delay 1h", frames_hello, LOAD_OK, 24, 0, ANY, NULL},
+    {"all at once", "-r 1m --poisson -k 1", frames_hello, LOAD_OK, 24, 0, 24, NULL},
     {"at length", "--expect-length 5", answer_at_length, LOAD_OK, 24, 0, ANY, NULL},
     {"404", "", answer_404, LOAD_STATUS, 0, 0, ANY, NULL},
     {"404 as expected", "--expect-status 404", answer_404, LOAD_OK, 24, 0, ANY, NULL},
-    {"other length", "--expect-length 6", hello, LOAD_LENGTH, 0, 0, ANY, NULL},
+    {"other length", "--expect-length 6", frames_hello, LOAD_LENGTH, 0, 0, ANY, NULL},
     {"reset", "", reset_stream, LOAD_RESET, 0, 0, ANY, NULL},
     {"reset after the header", "", reset_after_headers, LOAD_RESET, 0, 0, ANY, NULL},
     {"refused", "", refuse, LOAD_RESET, 0, 24, ANY, NULL},
@@ -406,6 +287,9 @@ static const struct {
     {"connection reset", "", reset_connection, LOAD_RESET, 0, 0, ANY, NULL},
     {"too little", "", answer_too_little, LOAD_PARSE, 0, 0, ANY, "length"},
     {"too much", "", answer_too_much, LOAD_PARSE, 0, 0, ANY, "length"},
+    {"no body", "", answer_without_body, LOAD_PARSE, 0, 0, ANY, "HTTP"},
+    {"head", "-m HEAD --expect-length 0", answer_without_body, LOAD_OK, 24, 0, ANY, NULL},
+    {"head with a body", "-m HEAD", frames_hello, LOAD_PARSE, 0, 0, ANY, NULL},
     {"capitals", "", answer_with_capitals, LOAD_PARSE, 0, 0, ANY, "HTTP header"},
     {"no status", "", answer_without_status, LOAD_PARSE, 0, 0, ANY, "HTTP"},
     {"bad status", "", answer_with_bad_status, LOAD_PARSE, 0, 0, ANY, "HTTP header"},
@@ -419,25 +303,24 @@ static const struct {
     {"pings", "", ping_often, LOAD_OK, 24, 0, ANY, NULL},
 };
 
-static struct load_result run_case(struct server *server, const char *options)
+/* options: words, at most 12, that come after those of all cases. */
+static struct load_result run_client(const struct server *server, const char *options)
 {
-    char copy[128], *words[24] = {copy};
-    size_t count = 0;
+    char copy[128], *words[12] = {NULL}, *rest = copy;
     snprintf(copy, sizeof copy, "%s", options);
-    for (char *word = strtok(copy, " "); word; word = strtok(NULL, " "))
-        words[count++] = word;
+    for (size_t i = 0; i < 12 && (words[i] = strtok_r(rest, " ", &rest)); i++)
+        ;
     return run_against(server, "--http2", "-c", "3", "-n", "24", "--streams", "4", "--timeout",
-                       "1h", words[0] && count ? words[0] : NULL, words[1], words[2], words[3],
-                       words[4], words[5], NULL);
+                       "1h", words[0], words[1], words[2], words[3], words[4], words[5], words[6],
+                       words[7], words[8], words[9], words[10], words[11], NULL);
 }
 
-static struct load_result run_with(struct server *server, answer_fn *answer, const char *options)
+static struct load_result run_script(const struct script *script, const char *options)
 {
-    memset(&seen, 0, sizeof seen);
-    seen.answer = answer;
-    server_start(server, serve);
-    struct load_result result = run_case(server, options);
-    server_stop(server);
+    struct server server;
+    frames_start(&server, script);
+    struct load_result result = run_client(&server, options);
+    server_stop(&server);
     return result;
 }
 
@@ -464,8 +347,8 @@ static void check_case(size_t i, const struct load_result *result)
 TEST(each_request_has_one_outcome_whatever_the_server_does)
 {
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
-        struct server server;
-        struct load_result result = run_with(&server, cases[i].answer, cases[i].options);
+        struct load_result result =
+            run_script(&(struct script){.answer = cases[i].answer}, cases[i].options);
         check_case(i, &result);
         gs_load_result_done(&result);
     }
@@ -475,27 +358,44 @@ TEST(a_server_without_http2_is_named_as_such)
 {
     struct server server;
     server_start(&server, serve_no_http2);
-    struct load_result result = run_case(&server, "");
+    struct load_result result = run_client(&server, "");
     server_stop(&server);
     check_errors(&result, LOAD_PARSE, 24);
     CHECK(strstr(result.metrics.parse_reason, "not HTTP/2"));
     gs_load_result_done(&result);
 }
 
+/* A frame of settings with one of them. */
+#define SETTING(bytes_) .settings = bytes_, .settings_length = sizeof(bytes_) - 1
+#define ONE_STREAM SETTING("\0\x03\0\0\0\x01")
+
 TEST(no_more_streams_are_open_than_the_server_allows)
 {
-    static const char settings[] = "\0\x03\0\0\0\x01";
-    struct server server;
-    memset(&seen, 0, sizeof seen);
-    seen.answer = answer_late;
-    seen.settings = settings;
-    seen.settings_length = sizeof settings - 1;
-    server_start(&server, serve);
-    struct load_result result =
-        run_against(&server, "--http2", "-c", "1", "--streams", "5", "-r", "1m", "-n", "20", NULL);
-    server_stop(&server);
+    const struct script script = {.answer = answer_late, ONE_STREAM};
+    struct load_result result = run_script(&script, "-c 1 --streams 5 -r 1m -n 20");
     CHECK_EQ(result.metrics.requests, 20);
-    CHECK(!seen.is_crowded);
+    CHECK(!is_crowded);
+    gs_load_result_done(&result);
+}
+
+/* Each connection makes five requests, and the first one sends them at once. */
+TEST(requests_that_were_sent_before_the_limit_was_known_are_retried)
+{
+    const struct script script = {.answer = answer_first, ONE_STREAM};
+    struct load_result result = run_script(&script, "-c 1 --streams 5 -k 5 -n 21");
+    check_errors(&result, LOAD_RESET, 0);
+    CHECK_EQ(result.metrics.requests, 21);
+    CHECK_EQ(result.metrics.retried, 4);
+    CHECK_EQ(result.metrics.connections, 5);
+    gs_load_result_done(&result);
+}
+
+TEST(a_server_that_allowed_no_stream_is_asked_again)
+{
+    const struct script script = {.answer = allow_later, SETTING("\0\x03\0\0\0\0")};
+    struct load_result result = run_script(&script, "-c 1 --streams 2 -n 6");
+    CHECK_EQ(result.metrics.requests, 6);
+    CHECK_EQ(result.metrics.retried, 2);
     gs_load_result_done(&result);
 }
 
@@ -503,9 +403,7 @@ TEST(a_request_has_the_fields_that_http1_has)
 {
     struct server server;
     char body[] = "[1, 2]";
-    memset(&seen, 0, sizeof seen);
-    seen.answer = hello;
-    server_start(&server, serve);
+    frames_start(&server, &(struct script){.answer = frames_hello});
     char url[64];
     snprintf(url, sizeof url, "http://me:secret@127.0.0.1:%u/a?b#c", server.port);
     struct load_result result = run_against(NULL, "--http2", "-n", "1", "-c", "1", "--body", body,
@@ -518,15 +416,30 @@ TEST(a_request_has_the_fields_that_http1_has)
     gs_load_result_done(&result);
 }
 
+TEST(the_json_tells_the_protocol_and_its_streams)
+{
+    const struct load_settings settings = {
+        .urls = (char *[]){"http://h/"}, .is_http2 = true, .streams = 4, .connections = 3};
+    const struct script script = {.answer = refuse_first_three};
+    struct load_result result = run_script(&script, "");
+    char *json;
+    size_t n;
+    FILE *file = open_memstream(&json, &n);
+    CHECK(file);
+    CHECK_EQ(gs_load_report_json(&settings, &result, file), 0);
+    fclose(file);
+    CHECK(strstr(json, "\"protocol\": \"HTTP/2\",\n  \"streams\": 4,\n  \"offered_load\": 12,\n"));
+    CHECK(strstr(json, "\"statuses\": {\"200\": 24},\n"));
+    CHECK(strstr(json, "\"requests_retried\": 9,\n"));
+    free(json);
+    gs_load_result_done(&result);
+}
+
 TEST(a_stream_that_times_out_is_reset_and_its_connection_kept)
 {
-    struct server server;
-    memset(&seen, 0, sizeof seen);
-    seen.answer = ignore_third;
-    server_start(&server, serve);
-    struct load_result result = run_against(&server, "--http2", "-c", "1", "--streams", "2", "-n",
-                                            "10", "--think", "20", "--timeout", "150ms", NULL);
-    server_stop(&server);
+    const struct script script = {.answer = ignore_third};
+    struct load_result result =
+        run_script(&script, "-c 1 --streams 2 -n 10 --think 20 --timeout 150ms");
     check_errors(&result, LOAD_TIMEOUT, 1);
     CHECK_EQ(result.metrics.requests, 9);
     CHECK_EQ(result.metrics.connections, 1);
@@ -536,13 +449,8 @@ TEST(a_stream_that_times_out_is_reset_and_its_connection_kept)
 
 TEST(a_connection_on_which_nothing_arrives_until_the_timeout_is_closed)
 {
-    struct server server;
-    memset(&seen, 0, sizeof seen);
-    seen.answer = ignore;
-    server_start(&server, serve);
-    struct load_result result = run_against(&server, "--http2", "-c", "1", "--streams", "2", "-n",
-                                            "6", "--timeout", "100ms", NULL);
-    server_stop(&server);
+    const struct script script = {.answer = ignore};
+    struct load_result result = run_script(&script, "-c 1 --streams 2 -n 6 --timeout 100ms");
     check_errors(&result, LOAD_TIMEOUT, 6);
     CHECK_EQ(result.metrics.connections, 2);
     CHECK_EQ(seen.goaways, 2);
@@ -551,15 +459,10 @@ TEST(a_connection_on_which_nothing_arrives_until_the_timeout_is_closed)
 
 TEST(a_body_is_sent_as_the_window_opens)
 {
-    static const char settings[] = "\0\x04\0\0\0\0";
     static char body[100001];
     struct server server;
     memset(body, 'x', sizeof body - 1);
-    memset(&seen, 0, sizeof seen);
-    seen.answer = open_window;
-    seen.settings = settings;
-    seen.settings_length = sizeof settings - 1;
-    server_start(&server, serve);
+    frames_start(&server, &(struct script){.answer = open_window, SETTING("\0\x04\0\0\0\0")});
     struct load_result result =
         run_against(&server, "--http2", "-c", "1", "-n", "3", "--body", body, NULL);
     server_stop(&server);
