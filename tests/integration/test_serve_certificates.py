@@ -15,8 +15,16 @@ from metrics import PATH, read, value
 from server import Server, attempts, run_serve
 from wire import Wire, get, name_of
 
-from tls import TlsSocket, certificate_files, listen_arguments, make_certificate, replace
+from tls import (
+    TlsSocket,
+    certificate_files,
+    listen_arguments,
+    make_certificate,
+    needs_tls,
+    replace,
+)
 
+pytestmark = needs_tls
 PLAIN = ("--listen", "127.0.0.1:0")
 
 
