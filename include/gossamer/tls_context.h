@@ -84,6 +84,10 @@ GS_API void gs_tls_context_release(struct gs_tls_context *context);
  * there is none. */
 GS_API int64_t gs_tls_context_expiry(const struct gs_tls_context *context);
 
+/* Returns the same of the responses of OCSP; one that has expired is not stapled. INT64_MAX: there
+ * is none, or it does not say. */
+GS_API int64_t gs_tls_context_ocsp_expiry(const struct gs_tls_context *context);
+
 GS_END_DECLS
 
 #endif

@@ -32,6 +32,8 @@ static void look_at_all(const struct serve_certificates *certificates,
     for (unsigned i = 0; i < certificates->count; i++) {
         look_at(certificates->items[i].chain, &ret_files[i].chain);
         look_at(key_of(&certificates->items[i]), &ret_files[i].key);
+        if (certificates->ocsp_files)
+            look_at(certificates->ocsp_files[i], &ret_files[i].ocsp);
     }
 }
 
@@ -47,7 +49,8 @@ static bool are_same(const struct serve_certificates *certificates,
                      const struct serve_certificate_files *b)
 {
     for (unsigned i = 0; i < certificates->count; i++)
-        if (!is_same(&a[i].chain, &b[i].chain) || !is_same(&a[i].key, &b[i].key))
+        if (!is_same(&a[i].chain, &b[i].chain) || !is_same(&a[i].key, &b[i].key) ||
+            !is_same(&a[i].ocsp, &b[i].ocsp))
             return false;
     return true;
 }
@@ -72,7 +75,54 @@ static void note_expiry(struct serve_certificates *certificates, int64_t expiry)
         serve_warn("a certificate expires in %lld days", (long long)((expiry - now) / DAY_S));
 }
 
-/* Returns 0, or -errno and the reason. */
+/* A response that has expired is not stapled; that is said once. */
+static void warn_of_old_responses(struct serve_certificates *certificates)
+{
+    if (certificates->ocsp_expiry > (int64_t)(gs_clock_wall() / GS_SECOND))
+        return;
+    certificates->ocsp_expiry = INT64_MAX;
+    serve_warn("a response of OCSP has expired, and is not stapled");
+}
+
+static int try_to_load(const struct gs_tls_certificate *item, char *ret_text)
+{
+    const struct gs_tls_options options = {.certificates = item, .certificate_count = 1};
+    struct gs_tls_context *context = NULL;
+    int err = gs_tls_context_new(&options, &context, ret_text);
+    gs_tls_context_release(context);
+    return err;
+}
+
+/* Leave out each response without which its certificate can be used. */
+static void leave_out_responses(struct serve_certificates *certificates, bool is_silent)
+{
+    char text[GS_TLS_TEXT];
+    for (unsigned i = 0; i < certificates->count; i++) {
+        struct gs_tls_certificate *item = &certificates->items[i];
+        const struct gs_tls_certificate alone = {
+            .chain = item->chain, .key = item->key, .passphrase_file = item->passphrase_file};
+        if (!item->ocsp_file || !try_to_load(item, text) || try_to_load(&alone, NULL))
+            continue;
+        item->ocsp_file = NULL;
+        if (!is_silent)
+            serve_warn("no response of OCSP is stapled: %s", text);
+    }
+}
+
+static int make_context(struct serve_certificates *certificates,
+                        const struct gs_tls_options *options, struct gs_tls_context **ret_context,
+                        char *ret_text)
+{
+    for (unsigned i = 0; certificates->ocsp_files && i < certificates->count; i++)
+        certificates->items[i].ocsp_file = certificates->ocsp_files[i];
+    int err = gs_tls_context_new(options, ret_context, ret_text);
+    if (!err || !certificates->ocsp_files)
+        return err;
+    leave_out_responses(certificates, !ret_text);
+    return gs_tls_context_new(options, ret_context, ret_text);
+}
+
+/* Returns 0, or -errno and the reason. ret_text: NULL: another process has told it. */
 static int load(struct serve_certificates *certificates, char ret_text[GS_TLS_TEXT])
 {
     static const char *const protocols[] = {"h2", "http/1.1"};
@@ -82,9 +132,10 @@ static int load(struct serve_certificates *certificates, char ret_text[GS_TLS_TE
         .certificate_count = certificates->count,
         .protocols = has_http2 ? protocols : protocols + 1,
         .protocol_count = has_http2 ? 2 : 1,
+        .is_modern = certificates->is_modern,
     };
     struct gs_tls_context *context, *old;
-    int err = gs_tls_context_new(&options, &context, ret_text);
+    int err = make_context(certificates, &options, &context, ret_text);
     if (err)
         return err;
     pthread_mutex_lock(&certificates->lock);
@@ -103,6 +154,8 @@ static int load_first(struct serve_certificates *certificates, char ret_text[GS_
         return err;
     certificates->generation = atomic_fetch_add(&certificates->counts->generation, 1) + 1;
     note_expiry(certificates, gs_tls_context_expiry(certificates->context));
+    certificates->ocsp_expiry = gs_tls_context_ocsp_expiry(certificates->context);
+    warn_of_old_responses(certificates);
     warn_of_open_keys(certificates);
     return 0;
 }
@@ -116,6 +169,8 @@ static int allocate(struct serve_certificates *certificates, const struct serve_
     if (!certificates->items || !certificates->loaded || !certificates->seen)
         return -ENOMEM;
     certificates->count = count;
+    certificates->ocsp_files = options->ocsp.items; /* NULL: there are none */
+    certificates->is_modern = options->is_modern;
     for (unsigned i = 0; i < count; i++)
         certificates->items[i] = (struct gs_tls_certificate){
             .chain = options->certificates.items[i],
@@ -158,6 +213,7 @@ void serve_certificates_look(struct serve_certificates *certificates, bool at_on
         certificates->count ? calloc(certificates->count, sizeof *files) : NULL;
     if (!files)
         return;
+    warn_of_old_responses(certificates);
     look_at_all(certificates, files);
     bool is_settled = at_once || are_same(certificates, files, certificates->seen);
     bool is_new = !are_same(certificates, files, certificates->loaded);

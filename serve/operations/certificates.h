@@ -2,7 +2,8 @@
  *
  * A context of TLS never changes. When the files do, another takes its place for new connections,
  * and the old one ends with the last of its own. Files that can't be used leave the old context in
- * place. In processes of fork and prefork each makes its own, once the first has. */
+ * place, but a response of OCSP that can't be used is left out. In processes of fork and prefork
+ * each makes its own, once the first has. */
 #ifndef GS_SERVE_CERTIFICATES_H
 #define GS_SERVE_CERTIFICATES_H
 
@@ -28,7 +29,7 @@ struct serve_tls_counts {
 
 /* The states of a certificate's files. */
 struct serve_certificate_files {
-    struct stat chain, key;
+    struct stat chain, key, ocsp;
 };
 
 /* The members are private, except counts. */
@@ -36,6 +37,9 @@ struct serve_certificates {
     struct serve_tls_counts *counts; /* NULL: there is no TLS */
     struct gs_tls_certificate *items;
     unsigned count;
+    const char *const *ocsp_files; /* of each; NULL: none */
+    int64_t ocsp_expiry;           /* of the response in use that ends first */
+    bool is_modern;
     pthread_mutex_t lock;
     struct gs_tls_context *context; /* locked */
     struct serve_certificate_files *loaded, *seen;

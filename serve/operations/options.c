@@ -80,6 +80,9 @@ static const struct cli_option table[] = {
      &parsed.keys},
     {"passphrase-file", 0, "FILE", "file with the passphrase of the keys", CLI_TEXT,
      &parsed.passphrase_file},
+    {"ocsp", 0, "FILE", "response of OCSP for each certificate, in order, DER, to be stapled",
+     CLI_LIST, &parsed.ocsp},
+    {"tls-modern", 0, NULL, "speak TLS 1.3 only (default: also 1.2)", CLI_FLAG, &parsed.is_modern},
     {"redirect-https", 0, NULL, "redirect requests without TLS to the first https://", CLI_FLAG,
      &parsed.redirects},
     {"hsts", 0, "TIME", "have browsers use https:// only, for so long (Strict-Transport-Security)",
@@ -273,6 +276,17 @@ static int choose_pages(void)
     return 0;
 }
 
+/* Of what each certificate has, or none. */
+static int check_counts(void)
+{
+    const struct cli_list *lists[] = {&parsed.keys, &parsed.ocsp};
+    for (int i = 0; i < 2; i++)
+        if (lists[i]->count && lists[i]->count != parsed.certificates.count)
+            return cli_fail(&serve_command, "--%s: there are %zu for %zu certificates",
+                            i ? "ocsp" : "key", lists[i]->count, parsed.certificates.count);
+    return 0;
+}
+
 static int choose_certificates(void)
 {
     size_t https = 0;
@@ -289,10 +303,9 @@ static int choose_certificates(void)
         return cli_fail(&serve_command, "--log-tls needs --access-log, and --listen https://...");
     if (parsed.hsts_ns && !parsed.redirects && https < parsed.listen.count)
         return cli_fail(&serve_command, "--hsts needs --redirect-https, or https:// everywhere");
-    if (parsed.keys.count && parsed.keys.count != parsed.certificates.count)
-        return cli_fail(&serve_command, "--key: there are %zu for %zu certificates",
-                        parsed.keys.count, parsed.certificates.count);
-    return 0;
+    if (parsed.is_modern && !https)
+        return cli_fail(&serve_command, "--tls-modern: no --listen begins with https://");
+    return check_counts();
 }
 
 static void choose_poller_by_measurements(void)
@@ -360,6 +373,7 @@ static void free_lists(struct serve_options *options)
     cli_list_done(&options->listen);
     cli_list_done(&options->certificates);
     cli_list_done(&options->keys);
+    cli_list_done(&options->ocsp);
 }
 
 int serve_options_parse(int argc, char **argv, struct serve_options *ret_options)

@@ -20,6 +20,8 @@ struct serve_options {
     const struct serve_arch *arch;
     struct cli_list listen;             /* words of serve_address_parse */
     struct cli_list certificates, keys; /* files; without keys, they are with the certificates */
+    struct cli_list ocsp;               /* files with a response for each certificate, or none */
+    bool is_modern;                     /* TLS 1.3 only */
     const char *passphrase_file;        /* of the keys; NULL: they are not encrypted */
     bool redirects;                     /* all that comes without TLS */
     uint64_t hsts_ns;                   /* 0: the field is not sent */

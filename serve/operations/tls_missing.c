@@ -30,6 +30,12 @@ int64_t gs_tls_context_expiry(const struct gs_tls_context *context)
     return INT64_MAX;
 }
 
+int64_t gs_tls_context_ocsp_expiry(const struct gs_tls_context *context)
+{
+    (void)context;
+    return INT64_MAX;
+}
+
 int gs_tls_engine_new(struct gs_tls_context *context, const char *server_name,
                       struct gs_tls_engine **ret_engine)
 {

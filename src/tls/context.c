@@ -245,3 +245,14 @@ int64_t gs_tls_context_expiry(const struct gs_tls_context *context)
 {
     return context->expiry;
 }
+
+int64_t gs_tls_context_ocsp_expiry(const struct gs_tls_context *context)
+{
+    int64_t first = INT64_MAX;
+    for (unsigned i = 0; i < context->identity_count; i++) {
+        const struct gs_tls_identity *identity = &context->identities[i];
+        if (identity->ocsp && identity->ocsp_expiry < first)
+            first = identity->ocsp_expiry;
+    }
+    return first;
+}

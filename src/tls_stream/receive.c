@@ -5,9 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What a peer may provoke without reading it. */
-#define UNSENT_MAX (128u << 10)
-
 /* ---- Input that the engine has not taken ---- */
 
 /* There is none yet. */
@@ -40,6 +37,10 @@ static void decrypt(struct gs_tls_receiving *receiving, struct gs_tls_input *inp
     receiving->result = done ? (ssize_t)done : n;
     int err = gs_tls_send_now(tls, &unsent);
     tls->unsent = err == -EAGAIN ? unsent : 0; /* after other errors it can't be sent */
+    if (atomic_load_explicit(&tls->is_awaited, memory_order_relaxed)) {
+        atomic_store_explicit(&tls->is_awaited, false, memory_order_relaxed);
+        gs_cond_signal(&tls->progress);
+    }
 }
 
 static void *take(void *argument)
@@ -57,6 +58,37 @@ static void *take(void *argument)
 void gs_tls_take(struct gs_tls_receiving *receiving)
 {
     gs_tls_call(receiving->tls, take, receiving);
+}
+
+/* ---- One receiver at a time (5.) ---- */
+
+bool gs_tls_claim_input(struct gs_tls *tls)
+{
+    return !atomic_exchange(&tls->has_receiver, true);
+}
+
+void gs_tls_release_input(struct gs_tls *tls)
+{
+    atomic_store(&tls->has_receiver, false);
+    if (!atomic_load(&tls->is_awaited))
+        return;
+    gs_mutex_lock(&tls->mutex, GS_NEVER);
+    gs_cond_signal(&tls->progress);
+    gs_mutex_unlock(&tls->mutex);
+}
+
+/* The sender receives. */
+static __attribute__((noinline)) int wait_for_input(struct gs_tls *tls, uint64_t deadline_ns)
+{
+    int err = 0;
+    gs_mutex_lock(&tls->mutex, GS_NEVER);
+    atomic_store(&tls->is_awaited, true);
+    while (!err && !gs_tls_claim_input(tls)) {
+        err = gs_cond_wait(&tls->progress, &tls->mutex, deadline_ns);
+        atomic_store(&tls->is_awaited, true);
+    }
+    gs_mutex_unlock(&tls->mutex);
+    return err;
 }
 
 /* ---- Receiving ---- */
@@ -90,7 +122,7 @@ static void *send_answers(void *argument)
 /* Wait until some answers can be sent, or something has arrived. */
 static __attribute__((noinline)) int wait_for_either(struct gs_tls *tls, uint64_t deadline_ns)
 {
-    uint8_t events = tls->unsent > UNSENT_MAX ? GS_WRITE : GS_READ | GS_WRITE;
+    uint8_t events = tls->unsent > GS_TLS_UNSENT_MAX ? GS_WRITE : GS_READ | GS_WRITE;
     struct gs_poll poll = {.fd = tls->fd, .events = events};
     int ready = gs_poll(&poll, 1, deadline_ns);
     if (ready <= 0)
@@ -112,7 +144,7 @@ int gs_tls_receive(struct gs_tls_receiving *receiving, uint64_t deadline_ns)
     struct gs_tls *tls = receiving->tls;
     bool has_answers = tls->unsent;
     int err = has_answers ? wait_for_either(tls, deadline_ns) : 0;
-    if (err || tls->unsent > UNSENT_MAX)
+    if (err || tls->unsent > GS_TLS_UNSENT_MAX)
         return err;
     ssize_t n = gs_recv_with(tls->fd, on_received, receiving, has_answers ? 0 : deadline_ns);
     if (n == -ETIMEDOUT && has_answers)
@@ -129,12 +161,18 @@ int gs_tls_receive(struct gs_tls_receiving *receiving, uint64_t deadline_ns)
 ssize_t gs_tls_recv(struct gs_tls *tls, void *bytes, size_t n, uint64_t deadline_ns)
 {
     struct gs_tls_receiving receiving = {.tls = tls, .bytes = bytes, .n = n, .result = -EAGAIN};
-    int err = tls->receive_error;
-    if (!n || err)
+    int err = 0;
+    if (!n)
+        return 0;
+    if (!gs_tls_claim_input(tls))
+        err = wait_for_input(tls, deadline_ns);
+    if (err)
         return err;
-    if (!tls->is_drained)
+    err = tls->receive_error;
+    if (!err && !tls->is_drained)
         gs_tls_take(&receiving);
     while (receiving.result == -EAGAIN && !err)
         err = gs_tls_receive(&receiving, deadline_ns);
+    gs_tls_release_input(tls);
     return err ? err : receiving.result;
 }

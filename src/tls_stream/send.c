@@ -46,6 +46,8 @@ static void *send_part(void *argument)
         gs_tls_engine_close(tls->engine);
     sending->result = gs_tls_send_now(tls, &unsent);
     sending->awaits_peer = !sending->result && written == -EAGAIN;
+    if (sending->awaits_peer)
+        atomic_store(&tls->is_awaited, true);
     if (written < 0) {
         sending->result = (int)written;
     } else if (n) {
@@ -62,16 +64,29 @@ static void end_turn_if_due(struct gs_tls *tls, uint64_t deadline_ns)
         gs_thread_end_turn();
 }
 
-/* A server may keep back the end of a ticket that it has started to send: until a receiver has got
- * it, OpenSSL sends nothing. */
-#define PEER_PAUSE_NS GS_MILLISECOND
-
-static int wait_for_peer(uint64_t deadline_ns)
+/* As the receiver: receive once, and keep a byte of plaintext. */
+static int receive_rest(struct gs_tls *tls, uint64_t deadline_ns)
 {
-    uint64_t again_ns = gs_clock_now() + PEER_PAUSE_NS;
-    if (again_ns >= deadline_ns)
-        return -ETIMEDOUT;
-    return gs_thread_sleep(again_ns);
+    struct gs_tls_receiving receiving = {
+        .tls = tls, .bytes = &tls->first, .n = 1, .result = -EAGAIN};
+    int err = gs_tls_receive(&receiving, deadline_ns);
+    tls->has_first = receiving.result > 0;
+    gs_tls_release_input(tls);
+    return err == -ECONNRESET ? -EPIPE : err;
+}
+
+/* Wait for the rest of a message of the peer's handshake (5. in stream.h). */
+static int wait_for_peer(struct gs_tls *tls, uint64_t deadline_ns)
+{
+    bool is_receiver = false;
+    int err = 0;
+    gs_mutex_lock(&tls->mutex, GS_NEVER);
+    while (!err && atomic_load(&tls->is_awaited) && !(is_receiver = gs_tls_claim_input(tls)))
+        err = gs_cond_wait(&tls->progress, &tls->mutex, deadline_ns);
+    gs_mutex_unlock(&tls->mutex);
+    if (is_receiver)
+        err = receive_rest(tls, deadline_ns);
+    return err;
 }
 
 /* Returns 0 or -errno, which then holds for all further calls. */
@@ -85,7 +100,7 @@ static int send_all(struct sending *sending, uint64_t deadline_ns)
         end_turn_if_due(tls, deadline_ns);
         tls->send_error = sending->result;
         if (sending->result == -EAGAIN)
-            tls->send_error = sending->awaits_peer ? wait_for_peer(deadline_ns)
+            tls->send_error = sending->awaits_peer ? wait_for_peer(tls, deadline_ns)
                                                    : gs_wait_writable(tls->fd, deadline_ns);
     }
     return tls->send_error;

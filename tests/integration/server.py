@@ -14,8 +14,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from tls import TlsAddress
-
 ROOT = Path(__file__).resolve().parent.parent.parent
 READY = re.compile(r"^listening on https?://(\S+):(\d+) \((\w+), (\d+) workers\)$")
 ENDED = re.compile(
@@ -34,6 +32,12 @@ WAITS_FOR_SANITIZER = r"^stuck: thread .* has been in system call futex for "
 
 # Only a hanging server takes this long, even with a sanitizer or on a busy machine.
 TIMEOUT_S = 30.0
+
+
+class TlsAddress(tuple[str, int]):
+    """The address of a listener with TLS: a Wire makes a handshake there."""
+
+    __slots__ = ()
 
 
 def program() -> str:

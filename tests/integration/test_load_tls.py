@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 import pytest
 from server import TIMEOUT_S, program
 
-from tls import TlsSocket
+from tls import TlsSocket, needs_tls
 
 RESPONSE = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 PIECES = (1, 16_384, 5, 70_000, 16_385, 3, 40_000)
@@ -25,14 +25,7 @@ UNTIL_CLOSED = b"HTTP/1.1 200 OK\r\nConnection: close\r\n\r\nthe end comes with 
 BODY = 3_000_000
 
 
-def is_built_without_tls() -> bool:
-    """Return whether the program under test was built without OpenSSL."""
-    command = [program(), "load", "--ca", "/dev/null", "https://127.0.0.1:1/"]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    return "needs OpenSSL" in done.stderr
-
-
-pytestmark = pytest.mark.skipif(is_built_without_tls(), reason="built without OpenSSL")
+pytestmark = needs_tls
 
 Connection = ssl.SSLSocket
 Action = Callable[[Connection], None]

@@ -1,17 +1,30 @@
 """Certificates and options of TLS that have nothing to do with the architecture."""
 
+import re
+import signal
+import socket
+import ssl
 import subprocess
 import threading
 import time
 from pathlib import Path
 
+import pytest
 from conftest import Serve
 from metrics import PATH, read, value
-from server import attempts, run_serve
+from server import Server, attempts, run_serve
 from wire import Wire, get, name_of
 
-from tls import certificate_files, listen_arguments, make_certificate, replace
+from tls import (
+    TlsSocket,
+    certificate_files,
+    listen_arguments,
+    make_certificate,
+    needs_tls,
+    replace,
+)
 
+pytestmark = needs_tls
 PLAIN = ("--listen", "127.0.0.1:0")
 
 
@@ -61,6 +74,86 @@ def test_no_handshake_fails_while_a_certificate_changes(
     assert not failed
 
 
+# ---- Versions of TLS ----
+
+
+def test_a_modern_server_refuses_tls_1_2(serve: Serve, root: Path) -> None:
+    server = serve(root, *listen_arguments(), "--tls-modern")
+    with Wire(server.address) as wire:
+        assert wire.socket.tls.version() == "TLSv1.3"
+    old = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    old.check_hostname, old.verify_mode = False, ssl.CERT_NONE
+    old.maximum_version = ssl.TLSVersion.TLSv1_2
+    with socket.create_connection(server.address) as plain, pytest.raises(ssl.SSLError):
+        TlsSocket(plain, old)
+
+
+# ---- Responses of OCSP ----
+
+
+def make_response(files: tuple[Path, Path], folder: Path) -> bytes:
+    """Return the word of the issuer, which the certificate itself is, that it is good."""
+    chain, key = (str(file) for file in files)
+    shown = ["openssl", "x509", "-in", chain, "-noout", "-serial"]
+    serial = subprocess.run(shown, check=True, capture_output=True, text=True).stdout
+    index, request, response = folder / "index", folder / "request", folder / "response"
+    number = serial.strip().split("=")[1]
+    index.write_text(f"V\t491231235959Z\t\t{number}\tunknown\t/CN=test\n")
+    ask = ["-issuer", chain, "-cert", chain, "-reqout", str(request)]
+    subprocess.run(["openssl", "ocsp", *ask], check=True, capture_output=True)
+    answer = ["-index", str(index), "-CA", chain, "-rsigner", chain, "-rkey", key, "-ndays", "1"]
+    answer += ["-reqin", str(request), "-respout", str(response)]
+    subprocess.run(["openssl", "ocsp", *answer], check=True, capture_output=True)
+    return response.read_bytes()
+
+
+def make_old(response: bytes) -> bytes:
+    """Return the response with an earlier end; nobody verifies what it is signed with."""
+    end = re.findall(rb"\x18\x0f(\d{14}Z)", response)[-1]
+    return response.replace(end, b"20200101000000Z")
+
+
+def is_stapled(server: Server, name: str = "localhost") -> bool:
+    """Return whether a client that asks for a response gets one; it must get a handshake."""
+    host, port = server.address[:2]
+    command = ["openssl", "s_client", "-connect", f"{host}:{port}", "-status", "-servername", name]
+    result = subprocess.run(
+        command, stdin=subprocess.DEVNULL, check=True, capture_output=True, text=True
+    )
+    return "OCSP Response Status: successful" in result.stdout
+
+
+def test_a_response_of_ocsp_is_stapled_while_it_can_be_used(
+    serve: Serve, root: Path, tmp_path: Path
+) -> None:
+    files = make_certificate(tmp_path / "tls", "first", "first.example")
+    other = make_certificate(tmp_path / "tls", "second", "second.example")
+    response = make_response(files, tmp_path)
+    file, missing = tmp_path / "ocsp", tmp_path / "missing"
+    file.write_bytes(response)
+    server = serve(
+        root,
+        *(*listen_arguments(files), "--ocsp", str(file)),
+        *("--certificate", str(other[0]), "--key", str(other[1]), "--ocsp", str(missing)),
+    )
+    server.expect("no response of OCSP is stapled: .*missing")
+    assert is_stapled(server, "first.example")
+    assert not is_stapled(server, "second.example")
+    for content, line in (
+        (b"broken", "no response of OCSP is stapled: .*ocsp has no"),
+        (make_old(response), "a response of OCSP has expired"),
+    ):
+        file.write_bytes(content)
+        server.send_signal(signal.SIGHUP)
+        server.expect(line)
+        assert any(not is_stapled(server, "first.example") for _ in attempts())
+        file.write_bytes(response)
+        missing.write_bytes(make_response(other, tmp_path))
+        server.send_signal(signal.SIGHUP)
+        assert any(is_stapled(server, "first.example") for _ in attempts())
+        assert any(is_stapled(server, "second.example") for _ in attempts())
+
+
 # ---- Redirects and HSTS ----
 
 
@@ -105,6 +198,8 @@ def test_what_is_wrong_with_certificates_is_said_in_a_line(tmp_path: Path) -> No
     assert "no --listen" in fails("--redirect-https", root)
     assert "--hsts needs" in fails(*tls, *PLAIN, "--certificate", chain, "--hsts", "1h", root)
     assert "--key" in fails(*tls, "--certificate", chain, "--key", key, "--key", key, root)
+    assert "--ocsp" in fails(*tls, "--certificate", chain, "--ocsp", key, "--ocsp", key, root)
+    assert "no --listen" in fails("--tls-modern", root)
     assert "nonesuch" in fails(*tls, "--certificate", f"{root}/nonesuch", root)
     assert other.name in fails(*tls, "--certificate", chain, "--key", str(other), root)
 

@@ -11,11 +11,8 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-
-class TlsAddress(tuple[str, int]):
-    """The address of a listener with TLS: a Wire makes a handshake there."""
-
-    __slots__ = ()
+import pytest
+from server import program
 
 
 def make_certificate(folder: Path, name: str, *names: str, days: int = 365) -> tuple[Path, Path]:
@@ -42,6 +39,18 @@ def replace(files: tuple[Path, Path], others: tuple[Path, Path]) -> None:
         file.with_suffix(".new").rename(file)
 
 
+def is_built_without_tls() -> bool:
+    """Return whether the program under test was built without OpenSSL."""
+    command = [program(), "load", "--ca", "/dev/null", "https://127.0.0.1:1/"]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return "needs OpenSSL" in done.stderr
+
+
+HAS_TLS = not is_built_without_tls()
+REASON = "built without OpenSSL"
+needs_tls = pytest.mark.skipif(not HAS_TLS, reason=REASON)
+
+
 @functools.cache
 def certificate_files() -> tuple[Path, Path]:
     """Return the files of a certificate for localhost and of its key, for all tests."""
@@ -51,7 +60,9 @@ def certificate_files() -> tuple[Path, Path]:
 
 
 def listen_arguments(certificate: tuple[Path, Path] | None = None) -> list[str]:
-    """Return the arguments of a server that listens with TLS, on a free port."""
+    """Return the arguments of a server that listens with TLS, on a free port; skip without TLS."""
+    if not HAS_TLS:
+        pytest.skip(REASON)
     chain, key = certificate or certificate_files()
     return [
         *("--listen", "https://127.0.0.1:0"),

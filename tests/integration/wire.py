@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from server import TIMEOUT_S
+from server import TIMEOUT_S, TlsAddress
 
-from tls import TlsAddress, TlsSocket
+from tls import TlsSocket
 
 STATUS_LINE = re.compile(rb"HTTP/1\.1 (\d{3}) [ -~]+")
 FIELD = re.compile(rb"([!-9;-~]+): ([ -~]*)")

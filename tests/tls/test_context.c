@@ -238,6 +238,9 @@ TEST(response_of_ocsp_is_stapled_until_it_is_old)
         SSL_set_tlsext_status_type(pair.client->ssl, TLSEXT_STATUSTYPE_ocsp);
         CHECK_EQ(pair_exchange(&pair), 0);
         CHECK_EQ(SSL_get_tlsext_status_ocsp_resp(pair.client->ssl, &bytes) > 0, seconds > 0);
+        int64_t left = gs_tls_context_ocsp_expiry(pair.server_context) - time(NULL);
+        CHECK(left <= seconds && left > seconds - 600);
+        CHECK(gs_tls_context_ocsp_expiry(pair.client_context) == INT64_MAX);
         pair_done(&pair);
     }
 }

@@ -137,7 +137,7 @@ static void update_keys(void *context)
 
 static void *run_peer(void *peer)
 {
-    SSL_CTX *context = SSL_CTX_new(TLS_client_method());
+    SSL_CTX *context = SSL_CTX_new(TLS_method());
     MUST(context);
     MUST_EQ(gs_run_blocking(*(void (**)(void *))peer, context, GS_NEVER), 0);
     SSL_CTX_free(context);
@@ -183,4 +183,77 @@ TEST(answers_stand_between_the_records_of_a_sender_that_waits)
     for (size_t i = 0; i < sizeof megabyte; i++)
         megabyte[i] = (char)(i + i / 1000);
     run_tls(answer_while_sending);
+}
+
+/* ---- Answers that the peer does not read ---- */
+
+#define REQUESTS 10000
+
+static struct certificate_files server_files;
+
+/* The client refuses each new handshake with an alert. Data comes between, so it takes as many as
+ * there are. */
+static void ask_for_handshakes(void *context)
+{
+    MUST(SSL_CTX_set_max_proto_version(context, TLS1_2_VERSION));
+    MUST(SSL_CTX_use_certificate_chain_file(context, server_files.chain) == 1);
+    MUST(SSL_CTX_use_PrivateKey_file(context, server_files.key, SSL_FILETYPE_PEM) == 1);
+    SSL *ssl = SSL_new(context);
+    MUST(ssl && SSL_set_fd(ssl, theirs) && SSL_accept(ssl) == 1);
+    for (int i = 0; i < REQUESTS; i++)
+        MUST(SSL_renegotiate(ssl) && SSL_do_handshake(ssl) == 1 && SSL_write(ssl, ".", 1) == 1);
+    SSL_free(ssl);
+}
+
+static void *discard_answers(void *unused)
+{
+    static char bytes[10000];
+    while (gs_recv(theirs, bytes, sizeof bytes, 0, after(PATIENCE_NS)) > 0)
+        ;
+    return unused;
+}
+
+/* Returns how many bytes the client receives until it stops. */
+static int receive_until_full(void)
+{
+    ssize_t n = 0;
+    int received = 0;
+    char byte;
+    while (n > 0 || client->unsent <= GS_TLS_UNSENT_MAX) {
+        n = gs_tls_recv(client, &byte, 1, after(GS_MILLISECOND));
+        MUST(n > 0 || n == -ETIMEDOUT);
+        received += n > 0;
+    }
+    return received;
+}
+
+static void *receive_without_end(void *unused)
+{
+    static void (*peer)(void *) = ask_for_handshakes;
+    char byte;
+    connect_with_small_buffers();
+    struct gs_thread *threads[2] = {spawn(run_peer, &peer)};
+    uint64_t deadline_ns = after(PATIENCE_NS);
+    MUST_EQ(gs_tls_connect(client_context, ours, "server.test", deadline_ns, &client, NULL), 0);
+    int received = receive_until_full();
+    MUST(received < REQUESTS && client->unsent / 2 < GS_TLS_UNSENT_MAX);
+    MUST_EQ(gs_wait_readable(ours, after(PATIENCE_NS)), 0);
+    MUST_EQ(gs_tls_recv(client, &byte, 1, after(GS_MILLISECOND)), -ETIMEDOUT);
+    threads[1] = spawn(discard_answers, NULL);
+    for (; received < REQUESTS; received++)
+        MUST_EQ(gs_tls_recv(client, &byte, 1, after(PATIENCE_NS)), 1);
+    join(threads[0]);
+    gs_tls_abort(client);
+    join(threads[1]);
+    gs_sys_close(theirs);
+    return unused;
+}
+
+TEST(a_receiver_stops_while_the_peer_does_not_read_its_answers)
+{
+    const struct gs_tls_options options = {.is_client = true, .verify = GS_TLS_VERIFY_NONE};
+    certificate_make("server.test", &server_files);
+    CHECK_EQ(gs_tls_context_new(&options, &client_context, NULL), 0);
+    run_both(receive_without_end);
+    gs_tls_context_release(client_context);
 }
