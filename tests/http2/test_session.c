@@ -154,6 +154,33 @@ TEST(a_peer_that_expects_it_is_told_to_continue)
     CHECK_EQ(client_stop(&client), 0);
 }
 
+TEST(a_malformed_request_leaves_nothing_for_the_next)
+{
+    /* The first has a name in capitals. */
+    static const char malformed[] = "\0\0\13\1\5\0\0\0\1\x82\x84\x86\x41\1b"
+                                    "\0\1A\1x";
+    static const char start_of_next[] = "\0\0\7\1\1\0\0\0\3\x82\x44\2/f\x86\0";
+    static const char rest_of_next[] = "\0\0\7\11\4\0\0\0\3\4host\1a";
+    static char both[200];
+    const size_t n = sizeof malformed - 1, start_n = sizeof start_of_next - 1,
+                 rest_n = sizeof rest_of_next - 1;
+    memcpy(both, malformed, n);
+    memcpy(both + n, start_of_next, start_n);
+    memcpy(both + n + start_n, rest_of_next, rest_n);
+    for (unsigned i = 0; i < 2; i++) {
+        start();
+        client_exchange(&client);
+        size_t at_once = n + start_n + (i ? 0 : rest_n);
+        drive_send_bytes(&client.drive, both, at_once);
+        drive_send_bytes(&client.drive, both + at_once, n + start_n + rest_n - at_once);
+        CHECK_EQ(client.drive.logged_count, 1u);
+        CHECK_STR(client.drive.logged[0].request_line, "GET /f HTTP/2.0");
+        CHECK_EQ(client.drive.logged[0].status, 200u);
+        CHECK(gs_http_conn_is_idle(&client.drive.conn));
+        CHECK_EQ(client_stop(&client), 0);
+    }
+}
+
 /* ---- Ends ---- */
 
 /* The GOAWAY frames in the output: their number, and the last one's error. The client does not look
