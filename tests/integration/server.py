@@ -103,6 +103,7 @@ FULL_CONFIGURATIONS = ("user", "event", "event --poller io_uring")
 CORE_MODULES = (
     "strict",
     "http2",
+    "http2_cases",
     "requests",
     "slow",
     "stop",
@@ -123,7 +124,7 @@ CORE_MODULES = (
 # On a connection, these run the code of another architecture, and differ in who accepts it: they
 # are left out where only what is sent over a connection matters.
 ALIKE = ("eager", "fork", "prefork", "pool")
-CONNECTION_MODULES = ("strict", "requests")
+CONNECTION_MODULES = ("strict", "requests", "http2_cases")
 
 # The modules that are run in the other configurations under a sanitizer, which is slow.
 SANITIZED_MODULES = ("strict", "stop", "roles", "workers", "metrics")
