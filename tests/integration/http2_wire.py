@@ -6,6 +6,7 @@ client of HTTP/2 would. What is received is parsed strictly.
 
 import struct
 from dataclasses import dataclass, field
+from typing import NoReturn
 
 from hpack import Decoder, Encoder
 from wire import EndedError, Response, Wire
@@ -167,6 +168,11 @@ class Http2Wire(Wire):
         assert stream or not number, f"a frame of stream {number}, which was not opened"
         if stream and not stream.is_over:
             self.note(stream, kind, flags, payload)
+
+    def receive_frames(self) -> NoReturn:
+        """Receive frames until the connection ends; ResetError has the reason."""
+        while True:
+            self.receive_frame()
 
     def note(self, stream: Stream, kind: int, flags: int, payload: bytes) -> None:
         """Note a frame of a stream."""

@@ -7,12 +7,26 @@ from pathlib import Path
 
 import pytest
 from conftest import SMALL, Starter
+from http2_wire import (
+    END_HEADERS,
+    END_STREAM,
+    HEADERS,
+    RST_STREAM,
+    Http2Wire,
+    ResetError,
+    Stream,
+    frame,
+)
 from metrics import PATH, read, value
 from server import Server
 from wire import Wire
 
 from tls import listen_arguments
 
+GET = b"\x82\x84\x86\1\1x"  # the header block of a request
+CANCEL = b"\0\0\0\x08"
+ENHANCE_YOUR_CALM = 11
+RESETS = 2000  # of a connection, which may have half as many at once
 LARGE = bytes(range(256)) * 4096
 
 
@@ -65,6 +79,29 @@ def test_metrics_tell_of_http_2(shared: Server) -> None:
     before = value(read(shared), "http2_requests_total")
     curl(shared, "plain", "/")
     assert value(read(shared), "http2_requests_total") >= before + 1
+
+
+def opened_and_reset(wire: Http2Wire) -> Iterator[bytes]:
+    """Yield the frames that open streams, each of which is reset at once."""
+    for stream in range(1, 2 * RESETS, 2):
+        wire.streams[stream] = Stream()
+        yield frame(HEADERS, END_STREAM | END_HEADERS, stream, GET)
+        yield frame(RST_STREAM, 0, stream, CANCEL)
+
+
+def test_rapid_resets_end_their_connections_while_others_are_served(shared: Server) -> None:
+    address = shared.addresses[1]
+    before = value(read(shared), "http2_abuses_total")
+    connections = 10
+    with Http2Wire(address) as other:
+        for _ in range(connections):
+            with Http2Wire(address) as wire:
+                wire.send_frames(b"".join(opened_and_reset(wire)))
+                with pytest.raises(ResetError) as ended:
+                    wire.receive_frames()
+                assert ended.value.error == ENHANCE_YOUR_CALM
+            assert other.get("/").body == SMALL
+    assert value(read(shared), "http2_abuses_total") == before + connections
 
 
 @pytest.mark.skipif("H2SPEC" not in os.environ, reason="H2SPEC names no program h2spec")
