@@ -18,8 +18,8 @@ void __wrap_free(void *memory);
 static unsigned long allocations, fails_at = UINT64_MAX;
 static long live; /* allocations that are not freed */
 
-/* Of libnghttp2's first queue: if that can't be allocated, 1.52 frees what was to be queued twice.
- * clang makes a malloc of a realloc of nothing. */
+/* Of a new queue of streams with data: if that can't be allocated, libnghttp2 frees what was to be
+ * queued twice (docs/design/http2.md). clang makes a malloc of a realloc of nothing. */
 #define QUEUE_N 32
 
 static bool fails(size_t n)

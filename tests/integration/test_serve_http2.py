@@ -17,10 +17,12 @@ from http2_wire import (
     frame,
 )
 from metrics import PATH, read, value
-from server import Server
+from server import Server, has_http2
 from wire import Wire
 
 from tls import listen_arguments
+
+pytestmark = pytest.mark.skipif(not has_http2(), reason="built without libnghttp2")
 
 GET = b"\x82\x84\x86\1\1x"  # the header block of a request
 CANCEL = b"\0\0\0\x08"

@@ -18,8 +18,10 @@ from http2_wire import (
     frame,
     translate,
 )
-from server import Server
+from server import Server, has_http2
 from wire import EndedError, request
+
+pytestmark = pytest.mark.skipif(not has_http2(), reason="built without libnghttp2")
 
 # Tests that use what HTTP/2 has not: fields of a connection, chunks, and streams without a limit.
 LEFT_OUT = {
