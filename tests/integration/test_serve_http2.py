@@ -2,10 +2,9 @@
 
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
-from conftest import SMALL, Starter
+from conftest import SMALL
 from http2_wire import (
     END_HEADERS,
     END_STREAM,
@@ -32,18 +31,9 @@ LARGE = bytes(range(256)) * 4096
 
 
 @pytest.fixture(scope="module")
-def shared(
-    shared_root: Path, configuration: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
-    """Return a server with and without TLS that the tests share."""
-    starter = Starter(tmp_path_factory.mktemp("shared") / "servers", configuration)
-    try:
-        yield starter(
-            shared_root, *listen_arguments(), "--listen", "127.0.0.1:0", "--metrics", PATH
-        )
-        starter.stop()
-    finally:
-        starter.clean()
+def shared_arguments() -> list[str]:
+    """Let the shared server listen with TLS, and without."""
+    return [*listen_arguments(), "--listen", "127.0.0.1:0", "--metrics", PATH]
 
 
 def curl(server: Server, kind: str, target: str, *arguments: str) -> tuple[str, bytes]:
