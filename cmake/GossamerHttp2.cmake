@@ -1,6 +1,9 @@
 # libnghttp2, for HTTP/2 in the program: the target nghttp2::nghttp2. Without it everything else is built without HTTP/2.
 
 set(GS_HTTP2_MODULES)
+if(NOT GOSSAMER_BUILD_HTTP2)
+    return()
+endif()
 find_path(GS_NGHTTP2_INCLUDE_DIR nghttp2/nghttp2.h)
 find_library(GS_NGHTTP2_LIBRARY nghttp2)
 mark_as_advanced(GS_NGHTTP2_INCLUDE_DIR GS_NGHTTP2_LIBRARY)

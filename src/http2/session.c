@@ -1,5 +1,6 @@
 #include "http2/session.h"
 
+#include "http/load.h"
 #include "http2/http2.h"
 #include "http2/streams.h"
 
@@ -202,9 +203,11 @@ static void receive(struct gs_http_conn *conn, const char *bytes, size_t n, uint
     advance(session);
 }
 
+/* A load that is requested starts once the output is sent: a download does not go on before. */
 static void resume(struct gs_http_conn *conn, uint64_t now_ns)
 {
-    advance(enter(conn, now_ns));
+    if (!conn->load || conn->load->is_taken)
+        advance(enter(conn, now_ns));
 }
 
 static void loaded(struct gs_http_conn *conn, struct gs_http_load *load, uint64_t now_ns)

@@ -1,55 +1,8 @@
 /* Each allocation of a session fails once: the response is 503 or the connection closes, nothing
- * leaks, and the next connection is served. The wrappers (--wrap) below replace all allocations. */
+ * leaks, and the next connection is served. */
+#include "tests/http/allocations.h"
 #include "tests/http/drive.h"
 #include "tests/test.h"
-
-#include <stdint.h>
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t count, size_t n);
-void *__real_realloc(void *memory, size_t n);
-void __real_free(void *memory);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t count, size_t n);
-void *__wrap_realloc(void *memory, size_t n);
-void __wrap_free(void *memory);
-
-static unsigned long allocations, fails_from = UINT64_MAX,
-                                  fails_to; /* allocation numbers, from 1 */
-static long live;                           /* allocations that are not freed */
-
-static bool fails(void)
-{
-    allocations++;
-    return allocations >= fails_from && allocations < fails_to;
-}
-
-void *__wrap_malloc(size_t n)
-{
-    void *memory = fails() ? NULL : __real_malloc(n);
-    live += memory != NULL;
-    return memory;
-}
-
-void *__wrap_calloc(size_t count, size_t n)
-{
-    void *memory = fails() ? NULL : __real_calloc(count, n);
-    live += memory != NULL;
-    return memory;
-}
-
-void *__wrap_realloc(void *memory, size_t n)
-{
-    void *moved = fails() ? NULL : __real_realloc(memory, n);
-    live += moved && !memory;
-    return moved;
-}
-
-void __wrap_free(void *memory)
-{
-    live -= memory != NULL;
-    __real_free(memory);
-}
 
 static struct drive drive;
 static struct drive_response response;

@@ -13,8 +13,12 @@ static struct client_stream *stream_of(struct client *client, int32_t id)
 static int on_header(nghttp2_session *session, const nghttp2_frame *frame, const uint8_t *name,
                      size_t name_n, const uint8_t *value, size_t value_n, uint8_t flags, void *data)
 {
-    (void)session, (void)flags;
+    (void)flags;
     struct client_stream *stream = stream_of(data, frame->hd.stream_id);
+    if (stream->awaits_continue) {
+        stream->awaits_continue = false;
+        nghttp2_session_resume_data(session, frame->hd.stream_id);
+    }
     if (name_n == 7 && !memcmp(name, ":status", 7)) {
         stream->status = (unsigned)atoi((const char *)value);
         return 0;
@@ -53,6 +57,8 @@ static int on_frame(nghttp2_session *session, const nghttp2_frame *frame, void *
     struct client *client = data;
     client->pings += frame->hd.type == NGHTTP2_PING;
     client->goaways += frame->hd.type == NGHTTP2_GOAWAY;
+    if (frame->hd.type == NGHTTP2_DATA && client->frame_count < CLIENT_FRAMES)
+        client->frames[client->frame_count++] = frame->hd.stream_id;
     return 0;
 }
 
@@ -71,7 +77,7 @@ void client_reopen(struct client *client, const nghttp2_settings_entry *settings
     drive_reopen(&client->drive);
     drive_discard_output(&client->drive);
     nghttp2_session_del(client->session);
-    client->taken = client->goaways = client->pings = 0;
+    client->taken = client->goaways = client->pings = client->frame_count = 0;
     memset(client->streams, 0, sizeof client->streams);
     check(nghttp2_session_callbacks_new(&callbacks));
     nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
@@ -130,8 +136,10 @@ int32_t client_send_fields(struct client *client, const char *const *fields)
 static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *bytes, size_t n,
                          uint32_t *flags, nghttp2_data_source *source, void *data)
 {
-    (void)session, (void)id, (void)data;
+    (void)session;
     size_t left = (size_t)source->fd;
+    if (stream_of(data, id)->awaits_continue)
+        return NGHTTP2_ERR_DEFERRED;
     if (n > left)
         n = left;
     memset(bytes, 'x', n);
@@ -140,12 +148,24 @@ static ssize_t read_body(nghttp2_session *session, int32_t id, uint8_t *bytes, s
     return (ssize_t)n;
 }
 
-int32_t client_post(struct client *client, const char *path, size_t n)
+static int32_t post(struct client *client, const char *path, size_t n, bool is_expecting)
 {
     nghttp2_nv fields[] = {field(":method", "POST"), field(":path", path), field(":scheme", "http"),
-                           field(":authority", "a")};
+                           field(":authority", "a"), field("expect", "100-continue")};
     nghttp2_data_provider body = {{.fd = (int)n}, read_body};
-    return request(client, fields, 4, &body);
+    int32_t id = request(client, fields, is_expecting ? 5 : 4, &body);
+    stream_of(client, id)->awaits_continue = is_expecting;
+    return id;
+}
+
+int32_t client_post(struct client *client, const char *path, size_t n)
+{
+    return post(client, path, n, false);
+}
+
+int32_t client_post_expecting(struct client *client, const char *path, size_t n)
+{
+    return post(client, path, n, true);
 }
 
 bool client_is_over(const struct client *client)

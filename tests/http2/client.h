@@ -13,14 +13,16 @@
 #include <nghttp2/nghttp2.h>
 
 #define CLIENT_STREAMS 512
+#define CLIENT_FRAMES 64
 
 struct client_stream {
     unsigned status;
     size_t body_n;
     bool is_closed;
     uint32_t error;
-    char fields[600]; /* "name: value\n" */
-    char body[64];    /* its beginning */
+    bool awaits_continue; /* before it sends its body */
+    char fields[600];     /* "name: value\n" */
+    char body[64];        /* its beginning */
 };
 
 struct client {
@@ -28,6 +30,8 @@ struct client {
     nghttp2_session *session;
     size_t taken; /* of the driver's output */
     unsigned goaways, pings;
+    int32_t frames[CLIENT_FRAMES]; /* the streams of the first frames of DATA */
+    unsigned frame_count;
     struct client_stream streams[CLIENT_STREAMS]; /* by number */
 };
 
@@ -49,6 +53,9 @@ int32_t client_send_fields(struct client *client, const char *const *fields);
 
 /* The same as client_get with a body of n bytes. */
 int32_t client_post(struct client *client, const char *path, size_t n);
+
+/* The same, and the body waits for status 100. */
+int32_t client_post_expecting(struct client *client, const char *path, size_t n);
 
 /* Whether the connection sends nothing more. */
 bool client_is_over(const struct client *client);

@@ -220,13 +220,22 @@ def shared_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
+def shared_arguments() -> list[str]:
+    """Return the arguments of the shared server; a module may have others."""
+    return []
+
+
+@pytest.fixture(scope="module")
 def shared(
-    shared_root: Path, configuration: str, tmp_path_factory: pytest.TempPathFactory
+    shared_root: Path,
+    shared_arguments: list[str],
+    configuration: str,
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[Server]:
     """Return a server that the tests of a module share."""
     starter = Starter(tmp_path_factory.mktemp("shared") / "servers", configuration)
     try:
-        yield starter(shared_root)
+        yield starter(shared_root, *shared_arguments)
         starter.stop()
     finally:
         starter.clean()

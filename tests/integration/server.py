@@ -52,6 +52,12 @@ def is_built_with(sanitizer: str) -> bool:
     return mark in Path(program()).read_bytes()
 
 
+@functools.cache
+def has_http2() -> bool:
+    """Return whether the program under test was built with libnghttp2."""
+    return b"nghttp2_session_server_new3" in Path(program()).read_bytes()
+
+
 def allowed_by_build() -> tuple[str, ...]:
     """Return patterns of lines that any server may write because of how it was built."""
     is_sanitized = is_built_with("address") or is_built_with("thread")
@@ -107,6 +113,7 @@ FULL_CONFIGURATIONS = ("user", "event", "event --poller io_uring")
 CORE_MODULES = (
     "strict",
     "http2",
+    "http2_cases",
     "requests",
     "slow",
     "stop",
@@ -127,7 +134,7 @@ CORE_MODULES = (
 # On a connection, these run the code of another architecture, and differ in who accepts it: they
 # are left out where only what is sent over a connection matters.
 ALIKE = ("eager", "fork", "prefork", "pool")
-CONNECTION_MODULES = ("strict", "requests")
+CONNECTION_MODULES = ("strict", "requests", "http2_cases")
 
 # The modules that are run in the other configurations under a sanitizer, which is slow.
 SANITIZED_MODULES = ("strict", "stop", "roles", "workers", "metrics")

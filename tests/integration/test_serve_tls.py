@@ -7,12 +7,11 @@ import signal
 import socket
 import ssl
 import time
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 import test_serve_strict
-from conftest import SMALL, Serve, Starter, at_once
+from conftest import SMALL, Serve, at_once
 from metrics import PATH, read, value
 from server import FULL_CONFIGURATIONS, Server, attempts
 from test_serve_strict import whole
@@ -33,16 +32,9 @@ METRICS = ("--metrics", PATH)
 
 
 @pytest.fixture(scope="module")
-def shared(
-    shared_root: Path, configuration: str, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Server]:
-    """Return a server with TLS that the tests share."""
-    starter = Starter(tmp_path_factory.mktemp("shared") / "servers", configuration)
-    try:
-        yield starter(shared_root, *listen_arguments(), *PLAIN, "--metrics", PATH)
-        starter.stop()
-    finally:
-        starter.clean()
+def shared_arguments() -> list[str]:
+    """Let the shared server listen with TLS."""
+    return [*listen_arguments(), *PLAIN, "--metrics", PATH]
 
 
 def speaking_1_2() -> ssl.SSLContext:
