@@ -124,8 +124,11 @@ void gs_http2_note_opened(struct gs_http2_session *session, int32_t id);
 int gs_http2_on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, nghttp2_rcbuf *name,
                        nghttp2_rcbuf *value, uint8_t flags, void *data);
 
-/* The header block is complete, or the session ends within it. */
+/* The header block is complete. */
 void gs_http2_end_header(struct gs_http2_session *session, struct gs_http2_stream *stream);
+
+/* Forget what is kept of the newest stream's header block: libnghttp2 does not report the end of a
+ * malformed one. */
 void gs_http2_drop_header(struct gs_http2_session *session);
 
 void gs_http2_free_head(struct gs_http2_session *session, struct gs_http2_stream *stream);

@@ -18,6 +18,7 @@ static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame
     struct gs_http2_stream *stream = session->allocated < GS_HTTP2_MEMORY_MAX
                                          ? gs_http2_realloc(session, NULL, sizeof *stream)
                                          : NULL;
+    gs_http2_drop_header(session);
     session->base.is_in_header = true;
     gs_http2_note_opened(session, frame->hd.stream_id);
     if (!stream) {
@@ -52,7 +53,7 @@ static int on_stream_close(nghttp2_session *nghttp2, int32_t id, uint32_t code, 
     (void)code;
     struct gs_http2_session *session = data;
     struct gs_http2_stream *stream = nghttp2_session_get_stream_user_data(nghttp2, id);
-    if (stream && stream->state == GS_HTTP2_HEAD)
+    if (id == session->newest)
         gs_http2_drop_header(session);
     if (stream)
         gs_http2_free_stream(session, stream);

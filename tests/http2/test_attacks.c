@@ -1,0 +1,102 @@
+/* Peers that do what a client of libnghttp2 cannot: their frames are written by hand. */
+#include "http2/session.h"
+#include "tests/http2/client.h"
+#include "tests/test.h"
+
+static struct client client;
+
+static void start(void)
+{
+    client_start(&client, NULL);
+    drive_write(&client.drive, "f", "hello");
+    client_exchange(&client);
+}
+
+static const struct gs_http2_session *session_of(void)
+{
+    return (struct gs_http2_session *)client.drive.conn.http2;
+}
+
+/* Frames that are sent together. */
+static struct {
+    char bytes[8192];
+    size_t n;
+} frames;
+
+static void add_frame(uint8_t type, uint8_t flags, int32_t id, const char *payload, size_t n)
+{
+    const char header[] = {0, (char)(n >> 8),  (char)n, (char)type, (char)flags, 0,
+                           0, (char)(id >> 8), (char)id};
+    memcpy(frames.bytes + frames.n, header, sizeof header);
+    memcpy(frames.bytes + frames.n + sizeof header, payload, n);
+    frames.n += sizeof header + n;
+}
+
+static void send_frames(void)
+{
+    drive_send_bytes(&client.drive, frames.bytes, frames.n);
+    frames.n = 0;
+}
+
+#define ENDS (NGHTTP2_FLAG_END_STREAM | NGHTTP2_FLAG_END_HEADERS)
+#define GET "\x82\x86"      /* :method: GET, :scheme: http */
+#define PATH_F "\x04\x02/f" /* :path: /f */
+#define MALFORMED                                                                                  \
+    GET "\x04\x03/no"                                                                              \
+        "\x01\x04"                                                                                 \
+        "evil" /* :authority */                                                                    \
+        "\x00\x0a"                                                                                 \
+        "connection"                                                                               \
+        "\x05"                                                                                     \
+        "close"
+#define WITH_HOST                                                                                  \
+    GET PATH_F "\x00\x04"                                                                          \
+               "host"                                                                              \
+               "\x01"                                                                              \
+               "a"
+
+#define HEADERS(flags_, id_, block_)                                                               \
+    add_frame(NGHTTP2_HEADERS, flags_, id_, block_, sizeof(block_) - 1)
+
+TEST(the_fields_of_a_malformed_request_are_not_those_of_the_next)
+{
+    start();
+    HEADERS(ENDS, 1, MALFORMED);
+    HEADERS(ENDS, 3, WITH_HOST);
+    send_frames();
+    CHECK_EQ(client.drive.logged_count, 1u);
+    CHECK_EQ(client.drive.logged[0].status, 200u);
+    CHECK_STR(client.drive.logged[0].request_line, "GET /f HTTP/2.0");
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(the_reset_of_a_malformed_request_leaves_the_next_its_fields)
+{
+    start();
+    HEADERS(ENDS, 1, MALFORMED);
+    HEADERS(NGHTTP2_FLAG_END_STREAM, 3, GET PATH_F);
+    send_frames();
+    add_frame(NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, 3,
+              "\x01\x01"
+              "a",
+              3);
+    send_frames();
+    CHECK_EQ(client.drive.logged_count, 1u);
+    CHECK_EQ(client.drive.logged[0].status, 200u);
+    CHECK_STR(client.drive.logged[0].request_line, "GET /f HTTP/2.0");
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(malformed_requests_leave_no_memory_allocated)
+{
+    start();
+    HEADERS(ENDS, 1, MALFORMED);
+    send_frames();
+    size_t before = session_of()->allocated;
+    for (int32_t id = 3; id < 100; id += 2)
+        HEADERS(ENDS, id, MALFORMED);
+    send_frames();
+    CHECK_EQ(session_of()->allocated, before);
+    CHECK(gs_http_conn_is_idle(&client.drive.conn));
+    CHECK_EQ(client_stop(&client), 0);
+}
