@@ -47,6 +47,7 @@ struct gs_http2_stream {
     uint16_t status;       /* to refuse it with, since its head is too large; 0: it is not */
     uint32_t head_n, head_size;
     uint32_t version;                /* where in the head */
+    uint32_t log_size;               /* memory of the response's line in the log */
     char *head;                      /* as in HTTP/1.1 */
     uint64_t body_n;                 /* received */
     struct gs_http_output *response; /* what is left of it; NULL: none */

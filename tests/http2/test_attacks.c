@@ -3,6 +3,8 @@
 #include "tests/http2/client.h"
 #include "tests/test.h"
 
+#include <malloc.h>
+
 static struct client client;
 
 static void start(void)
@@ -98,5 +100,35 @@ TEST(malformed_requests_leave_no_memory_allocated)
     send_frames();
     CHECK_EQ(session_of()->allocated, before);
     CHECK(gs_http_conn_is_idle(&client.drive.conn));
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+/* ---- Memory ---- */
+
+/* The field is sent once: the other requests refer to it. */
+TEST(lines_of_the_log_that_wait_for_a_window_take_bounded_memory)
+{
+    static char first[2 + 4 + 3 + 4 + 4000] = GET "\x04\x02/m"
+                                                  "\x01\x01"
+                                                  "a"
+                                                  "\x7a\x7f\xa1\x1e"; /* user-agent: 4000 bytes */
+    static char page[30000];
+    memset(first + sizeof first - 4000, 'u', 4000);
+    start();
+    drive_write_bytes(&client.drive, "m", page, sizeof page);
+    add_frame(NGHTTP2_SETTINGS, 0, 0, "\0\4\0\0\0\0", 6);
+    add_frame(NGHTTP2_HEADERS, ENDS, 1, first, sizeof first);
+    send_frames();
+    size_t before = mallinfo2().uordblks;
+    for (int32_t id = 3; id < 200; id += 2)
+        HEADERS(ENDS, id,
+                GET "\x04\x02/m"
+                    "\x01\x01"
+                    "a"
+                    "\xbe");
+    send_frames();
+    CHECK(mallinfo2().uordblks - before < (size_t)128 << 10);
+    CHECK(session_of()->base.streams > 5);
+    CHECK(!client_is_over(&client));
     CHECK_EQ(client_stop(&client), 0);
 }
