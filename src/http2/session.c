@@ -39,8 +39,10 @@ static bool has_room(struct gs_http2_session *session)
     struct gs_http_conn *conn = session->conn;
     if (conn->state == GS_HTTP_CONN_CLOSED)
         return false;
-    if (!conn->output)
+    if (!conn->output) {
         conn->output = gs_http_service_new_output(conn->service);
+        session->base.has_response = false;
+    }
     if (!conn->output)
         fail(session);
     return conn->output && gs_http2_has_room(conn->output);

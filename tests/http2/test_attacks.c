@@ -132,3 +132,96 @@ TEST(lines_of_the_log_that_wait_for_a_window_take_bounded_memory)
     CHECK(!client_is_over(&client));
     CHECK_EQ(client_stop(&client), 0);
 }
+
+/* ---- Time ---- */
+
+#define PING "12345678"
+
+static void send_ping(void)
+{
+    add_frame(NGHTTP2_PING, 0, 0, PING, sizeof PING - 1);
+    send_frames();
+}
+
+TEST(pings_give_a_peer_without_a_request_no_time)
+{
+    start();
+    drive_advance_time(&client.drive, 9 * GS_SECOND);
+    send_ping();
+    CHECK(!client_is_over(&client));
+    drive_advance_time(&client.drive, GS_SECOND);
+    drive_serve(&client.drive);
+    CHECK(client_is_over(&client));
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(malformed_requests_give_a_peer_no_time)
+{
+    start();
+    for (int32_t id = 1; id < 10; id += 2) {
+        add_frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, id, MALFORMED, sizeof MALFORMED - 1);
+        send_frames();
+        add_frame(NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, id, "", 0);
+        send_frames();
+        if (id == 1)
+            drive_advance_time(&client.drive, 9 * GS_SECOND);
+    }
+    drive_advance_time(&client.drive, GS_SECOND);
+    drive_serve(&client.drive);
+    CHECK(client_is_over(&client));
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(pings_give_a_slow_body_no_time)
+{
+    start();
+    HEADERS(NGHTTP2_FLAG_END_HEADERS, 1, WITH_HOST);
+    send_frames();
+    drive_advance_time(&client.drive, 9 * GS_SECOND);
+    send_ping();
+    CHECK(!client_is_over(&client));
+    drive_advance_time(&client.drive, GS_SECOND);
+    drive_serve(&client.drive);
+    CHECK(client_is_over(&client));
+    CHECK_EQ(client.drive.counts.timeouts, 1u);
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(other_requests_give_a_stream_without_a_window_no_time)
+{
+    start();
+    add_frame(NGHTTP2_SETTINGS, 0, 0, "\0\4\0\0\0\0", 6);
+    HEADERS(ENDS, 1, WITH_HOST);
+    send_frames();
+    for (int32_t id = 3; id < 9; id += 2) {
+        drive_advance_time(&client.drive, 3 * GS_SECOND);
+        HEADERS(ENDS, id,
+                GET "\x04\x05/none\x01\x01"
+                    "a"); /* is loaded */
+        send_frames();
+    }
+    CHECK_EQ(client.drive.counts.requests, 4u);
+    drive_advance_time(&client.drive, GS_SECOND);
+    drive_serve(&client.drive);
+    CHECK(client_is_over(&client));
+    CHECK_EQ(client.drive.counts.timeouts, 1u);
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(a_slow_load_is_not_the_peers_fault)
+{
+    start();
+    client.drive.hold_loads = true;
+    HEADERS(NGHTTP2_FLAG_END_HEADERS, 1, WITH_HOST); /* its body is slow */
+    HEADERS(ENDS, 3, WITH_HOST);
+    send_frames();
+    drive_advance_time(&client.drive, 11 * GS_SECOND);
+    CHECK(!client_is_over(&client));
+    client.drive.hold_loads = false;
+    drive_serve(&client.drive);
+    CHECK(!client_is_over(&client));
+    drive_advance_time(&client.drive, 10 * GS_SECOND);
+    drive_serve(&client.drive);
+    CHECK(client_is_over(&client));
+    CHECK_EQ(client_stop(&client), 0);
+}
