@@ -43,6 +43,7 @@ struct gs_http2_stream {
     uint8_t state;
     bool has_body;         /* it announced one */
     bool body_is_complete; /* the peer has ended it */
+    bool is_cookie_last;   /* of the fields so far */
     bool is_broken;        /* memory for its head was exhausted */
     uint16_t status;       /* to refuse it with, since its head is too large; 0: it is not */
     uint32_t head_n, head_size;

@@ -103,6 +103,25 @@ TEST(malformed_requests_leave_no_memory_allocated)
     CHECK_EQ(client_stop(&client), 0);
 }
 
+TEST(cookies_in_many_fields_are_one)
+{
+    start();
+    add_frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, 1, WITH_HOST, sizeof WITH_HOST - 1);
+    for (int i = 0; i < 4; i++) {
+        char cookies[150];
+        for (size_t at = 0; at < sizeof cookies; at += 3)
+            memcpy(cookies + at,
+                   "\x60\x01"
+                   "c",
+                   3); /* an index would be shorter */
+        add_frame(NGHTTP2_CONTINUATION, i == 3 ? NGHTTP2_FLAG_END_HEADERS : 0, 1, cookies,
+                  sizeof cookies);
+    }
+    send_frames();
+    CHECK_EQ(client.drive.logged[0].status, 200u);
+    CHECK_EQ(client_stop(&client), 0);
+}
+
 /* ---- Memory ---- */
 
 /* The field is sent once: the other requests refer to it. */
