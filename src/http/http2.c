@@ -133,7 +133,7 @@ unsigned gs_http2_wants(const struct gs_http_conn *conn)
     return GS_HTTP_READ;
 }
 
-/* After its end the peer cannot open its windows. */
+/* After its end the peer cannot open its windows. A connection that lingers needs no session. */
 void gs_http2_settle(struct gs_http_conn *conn, uint64_t now_ns)
 {
     if (conn->input_length)
@@ -144,5 +144,6 @@ void gs_http2_settle(struct gs_http_conn *conn, uint64_t now_ns)
     if (conn->http2->is_over || (is_eof && !conn->load)) {
         conn->state = GS_HTTP_CONN_CLOSING;
         conn->flags |= GS_HTTP_CONN_MUST_LINGER;
+        gs_http2_free(conn);
     }
 }

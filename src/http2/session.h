@@ -177,4 +177,7 @@ void gs_http2_note_work(struct gs_http2_session *session, uint64_t n);
 bool gs_http2_may_disturb(struct gs_http2_session *session);
 bool gs_http2_may_reset(struct gs_http2_session *session);
 
+/* End the session of a peer that has passed another limit. */
+void gs_http2_end_abuse(struct gs_http2_session *session);
+
 #endif

@@ -152,6 +152,56 @@ TEST(lines_of_the_log_that_wait_for_a_window_take_bounded_memory)
     CHECK_EQ(client_stop(&client), 0);
 }
 
+/* The last frame of the output is GOAWAY, with this error. */
+static void check_goaway(uint32_t error)
+{
+    const char *at = client.drive.output, *end = at + client.drive.output_n, *last = at;
+    for (; end - at >= 9; at += 9 + (((uint8_t)at[1] << 8) | (uint8_t)at[2]))
+        last = at;
+    CHECK_EQ(last[3], NGHTTP2_GOAWAY);
+    CHECK_EQ((uint32_t)last[9 + 7], error);
+}
+
+static void check_ended_calmly(void)
+{
+    CHECK(client_is_over(&client));
+    check_goaway(NGHTTP2_ENHANCE_YOUR_CALM);
+    CHECK_EQ(client.drive.counts.http2_abuses, 1u);
+    CHECK(!client.drive.conn.http2); /* while it lingers */
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(a_peer_that_splits_a_header_block_too_often_is_told_why_it_is_refused)
+{
+    start();
+    add_frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, 1, WITH_HOST, sizeof WITH_HOST - 1);
+    for (int i = 0; i < 10; i++)
+        add_frame(NGHTTP2_CONTINUATION, 0, 1, "", 0);
+    send_frames();
+    check_ended_calmly();
+}
+
+TEST(a_peer_that_makes_a_session_too_large_is_told_why_it_is_refused)
+{
+    static char value[31000], all[4 * sizeof value];
+    const uint8_t *bytes;
+    ssize_t n;
+    size_t sum = 0;
+    start();
+    memset(value, 'x', sizeof value - 1);
+    client.drive.hold_loads = true;
+    for (int i = 0; i < 4; i++)
+        client_get(&client, "GET", "/f", "x-large", value);
+    while ((n = nghttp2_session_mem_send(client.session, &bytes)) > 0) {
+        memcpy(all + sum, bytes, (size_t)n);
+        sum += (size_t)n;
+    }
+    drive_send_bytes(&client.drive, all, sum);
+    client.drive.hold_loads = false;
+    drive_serve(&client.drive);
+    check_ended_calmly();
+}
+
 /* ---- Time ---- */
 
 #define PING "12345678"
