@@ -234,6 +234,12 @@ static uint64_t phase_timeout(const struct gs_http_conn *conn, enum gs_http_conn
     }
 }
 
+static void restart_phase(struct gs_http_conn *conn, uint64_t now_ns)
+{
+    conn->transferred = 0;
+    conn->deadline_ns = gs_clock_after(now_ns, phase_timeout(conn, conn->phase));
+}
+
 static unsigned compute_wants(const struct gs_http_conn *conn)
 {
     unsigned wants = conn->output ? GS_HTTP_WRITE : 0;
@@ -282,9 +288,10 @@ static void settle(struct gs_http_conn *conn, uint64_t now_ns)
     }
     enum gs_http_conn_phase phase = current_phase(conn);
     if (phase != conn->phase) {
+        bool keeps_window = gs_http2_speaks(conn) && gs_http2_keeps_window(conn, phase, now_ns);
         conn->phase = (uint8_t)phase;
-        conn->transferred = 0;
-        conn->deadline_ns = gs_clock_after(now_ns, phase_timeout(conn, phase));
+        if (!keeps_window)
+            restart_phase(conn, now_ns);
     }
     conn->wants = (uint8_t)compute_wants(conn);
 }
@@ -480,6 +487,10 @@ void gs_http_conn_expire(struct gs_http_conn *conn, uint64_t queued, uint64_t no
     if (now_ns < conn->deadline_ns ||
         (conn->phase == GS_HTTP_PHASE_LINGERING && may_linger_on(conn, queued, now_ns)))
         return;
+    if (conn->phase == GS_HTTP_PHASE_LOADING) { /* HTTP/2: the peer is not to blame */
+        restart_phase(conn, now_ns);
+        return;
+    }
     if (conn->phase == GS_HTTP_PHASE_SENDING || receiving) {
         if (is_fast_enough(conn, receiving ? 0 : queued, now_ns))
             return;
@@ -502,10 +513,8 @@ void gs_http_conn_expire(struct gs_http_conn *conn, uint64_t queued, uint64_t no
 
 void gs_http_conn_restart_rate(struct gs_http_conn *conn, uint64_t now_ns)
 {
-    if (conn->phase != GS_HTTP_PHASE_SENDING)
-        return;
-    conn->transferred = 0;
-    conn->deadline_ns = gs_clock_after(now_ns, phase_timeout(conn, GS_HTTP_PHASE_SENDING));
+    if (conn->phase == GS_HTTP_PHASE_SENDING)
+        restart_phase(conn, now_ns);
 }
 
 void gs_http_conn_disable_keep_alive(struct gs_http_conn *conn)

@@ -87,10 +87,12 @@ static void start(struct gs_http_conn *conn, uint64_t now_ns)
     free(input);
 }
 
+/* Frames that answer no request, and header blocks of none, start no phase: otherwise they would
+ * move its deadline. */
 enum gs_http_conn_phase gs_http2_phase(const struct gs_http_conn *conn)
 {
     const struct gs_http2 *http2 = conn->http2;
-    if (conn->output)
+    if (conn->output && http2->has_response)
         return GS_HTTP_PHASE_SENDING;
     if (conn->load)
         return GS_HTTP_PHASE_LOADING;
@@ -102,7 +104,23 @@ enum gs_http_conn_phase gs_http2_phase(const struct gs_http_conn *conn)
         return GS_HTTP_PHASE_HEAD;
     if (http2->is_draining)
         return GS_HTTP_PHASE_DRAINING;
+    if (conn->phase == GS_HTTP_PHASE_HEAD)
+        return GS_HTTP_PHASE_HEAD; /* until a request is complete */
     return conn->requests ? GS_HTTP_PHASE_IDLE : GS_HTTP_PHASE_NEW;
+}
+
+static bool is_transfer(unsigned phase)
+{
+    return phase == GS_HTTP_PHASE_SENDING || phase == GS_HTTP_PHASE_RECEIVING ||
+           phase == GS_HTTP_PHASE_LOADING;
+}
+
+/* If the window ended while a file was loaded, another one starts. */
+bool gs_http2_keeps_window(const struct gs_http_conn *conn, enum gs_http_conn_phase phase,
+                           uint64_t now_ns)
+{
+    return is_transfer(conn->phase) && is_transfer(phase) && conn->deadline_ns != GS_NEVER &&
+           now_ns < conn->deadline_ns;
 }
 
 /* The output is sent before a file is loaded, since that may take the thread that would send. */
@@ -115,7 +133,7 @@ unsigned gs_http2_wants(const struct gs_http_conn *conn)
     return GS_HTTP_READ;
 }
 
-/* After its end the peer cannot open its windows. */
+/* After its end the peer cannot open its windows. A connection that lingers needs no session. */
 void gs_http2_settle(struct gs_http_conn *conn, uint64_t now_ns)
 {
     if (conn->input_length)
@@ -126,5 +144,6 @@ void gs_http2_settle(struct gs_http_conn *conn, uint64_t now_ns)
     if (conn->http2->is_over || (is_eof && !conn->load)) {
         conn->state = GS_HTTP_CONN_CLOSING;
         conn->flags |= GS_HTTP_CONN_MUST_LINGER;
+        gs_http2_free(conn);
     }
 }

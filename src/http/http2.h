@@ -15,6 +15,7 @@ struct gs_http2 {
     uint32_t answering; /* of these: with a complete request */
     uint32_t receiving; /* of these: with an incomplete body */
     bool is_in_header;  /* a header block is incomplete */
+    bool has_response;  /* the output contains a part of one */
     bool is_draining;   /* the peer was told to open no more streams */
     bool is_over;       /* once all output is sent, the connection ends */
 };
@@ -73,6 +74,11 @@ void gs_http2_free(struct gs_http_conn *conn);
 /* What conn.c asks in the state HEAD, in which a connection of HTTP/2 stays until its end. */
 enum gs_http_conn_phase gs_http2_phase(const struct gs_http_conn *conn);
 unsigned gs_http2_wants(const struct gs_http_conn *conn);
+
+/* Whether the window in which the rate is measured goes on in this phase: as long as streams are
+ * open, so that requests in between give a slow one no time. */
+bool gs_http2_keeps_window(const struct gs_http_conn *conn, enum gs_http_conn_phase phase,
+                           uint64_t now_ns);
 
 /* Make the transitions that need no event: at first, the input becomes the session's. */
 void gs_http2_settle(struct gs_http_conn *conn, uint64_t now_ns);

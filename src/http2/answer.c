@@ -5,6 +5,7 @@
 #include "http/conn.h"
 #include "http/load.h"
 
+#include <malloc.h>
 #include <stdlib.h>
 
 #define FIELDS_MAX 32
@@ -26,6 +27,14 @@ static void set_response(struct gs_http2_session *session, struct gs_http2_strea
     session->large += is_large(stream);
 }
 
+/* The line of the log may be as long as the head. */
+static void count_log(struct gs_http2_session *session, struct gs_http2_stream *stream)
+{
+    struct gs_http_log_record *record = stream->response->log_records;
+    stream->log_size = record ? (uint32_t)malloc_usable_size(record) : 0;
+    session->allocated += stream->log_size;
+}
+
 /* The log and the counters have the connection as their context. */
 void gs_http2_end_response(struct gs_http2_session *session, struct gs_http2_stream *stream)
 {
@@ -34,6 +43,7 @@ void gs_http2_end_response(struct gs_http2_session *session, struct gs_http2_str
     if (!response)
         return;
     set_response(session, stream, NULL);
+    session->allocated -= stream->log_size;
     if (response->position == response->end)
         gs_http_service_count_sent(conn->service, response, session->now_ns);
     conn->output = response;
@@ -124,6 +134,7 @@ static void submit(struct gs_http2_session *session, struct gs_http2_stream *str
     nghttp2_data_provider provider = {{.ptr = stream}, read_data};
     gs_http2_set_state(session, stream, GS_HTTP2_ANSWERING);
     set_response(session, stream, response);
+    count_log(session, stream);
     gs_http_count(&session->conn->service->counts->http2_requests, 1);
     gs_http2_note_work(session, 0);
     bool has_body = response->end > head_n;

@@ -35,6 +35,13 @@ void gs_http2_note_work(struct gs_http2_session *session, uint64_t n)
     session->work = add(session->work, WORK_OF_A_REQUEST + n / BYTES_OF_A_UNIT);
 }
 
+void gs_http2_end_abuse(struct gs_http2_session *session)
+{
+    if (!session->is_ending)
+        gs_http_count(&session->conn->service->counts->http2_abuses, 1);
+    gs_http2_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
 static bool take(struct gs_http2_session *session, unsigned *budget)
 {
     refill(session);
@@ -42,9 +49,7 @@ static bool take(struct gs_http2_session *session, unsigned *budget)
         --*budget;
         return true;
     }
-    if (!session->is_ending)
-        gs_http_count(&session->conn->service->counts->http2_abuses, 1);
-    gs_http2_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
+    gs_http2_end_abuse(session);
     return false;
 }
 

@@ -70,6 +70,14 @@ static void append_line(struct gs_http2_session *session, struct gs_http2_stream
     append(session, stream, GS_HTTP_TEXT("\r\n"));
 }
 
+/* Browsers send each cookie in a field of its own (RFC 9113, 8.2.3), which would be too many. */
+static bool continues_cookie(struct gs_http2_stream *stream, struct gs_http_text name)
+{
+    bool was_cookie = stream->is_cookie_last;
+    stream->is_cookie_last = gs_http_text_is(name, "cookie");
+    return was_cookie && stream->is_cookie_last && !stream->status && !stream->is_broken;
+}
+
 static void append_field(struct gs_http2_session *session, struct gs_http2_stream *stream,
                          struct gs_http_text name, struct gs_http_text value)
 {
@@ -79,8 +87,13 @@ static void append_field(struct gs_http2_session *session, struct gs_http2_strea
         return;
     if (value.n > session->conn->service->options.max_header)
         stream->status = 431;
-    append(session, stream, name);
-    append(session, stream, GS_HTTP_TEXT(": "));
+    if (continues_cookie(stream, name)) {
+        stream->head_n -= 2; /* the end of its line */
+        append(session, stream, GS_HTTP_TEXT("; "));
+    } else {
+        append(session, stream, name);
+        append(session, stream, GS_HTTP_TEXT(": "));
+    }
     append(session, stream, value);
     append(session, stream, GS_HTTP_TEXT("\r\n"));
 }

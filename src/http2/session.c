@@ -40,8 +40,10 @@ static bool has_room(struct gs_http2_session *session)
     struct gs_http_conn *conn = session->conn;
     if (conn->state == GS_HTTP_CONN_CLOSED)
         return false;
-    if (!conn->output)
+    if (!conn->output) {
         conn->output = gs_http_service_new_output(conn->service);
+        session->base.has_response = false;
+    }
     if (!conn->output)
         fail(session);
     return conn->output && gs_http2_has_room(conn->output);
@@ -180,9 +182,11 @@ static void take(struct gs_http2_session *session, const char *bytes, size_t n)
 {
     if (session->is_ending)
         return;
-    if (nghttp2_session_mem_recv(session->nghttp2, (const uint8_t *)bytes, n) < 0 ||
-        session->allocated > GS_HTTP2_ABUSE_MAX)
+    ssize_t taken = nghttp2_session_mem_recv(session->nghttp2, (const uint8_t *)bytes, n);
+    if (taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC || taken == NGHTTP2_ERR_NOMEM)
         fail(session);
+    else if (taken < 0 || session->allocated > GS_HTTP2_ABUSE_MAX)
+        gs_http2_end_abuse(session);
 }
 
 static void receive(struct gs_http_conn *conn, const char *bytes, size_t n, uint64_t now_ns)

@@ -43,10 +43,12 @@ struct gs_http2_stream {
     uint8_t state;
     bool has_body;         /* it announced one */
     bool body_is_complete; /* the peer has ended it */
+    bool is_cookie_last;   /* of the fields so far */
     bool is_broken;        /* memory for its head was exhausted */
     uint16_t status;       /* to refuse it with, since its head is too large; 0: it is not */
     uint32_t head_n, head_size;
     uint32_t version;                /* where in the head */
+    uint32_t log_size;               /* memory of the response's line in the log */
     char *head;                      /* as in HTTP/1.1 */
     uint64_t body_n;                 /* received */
     struct gs_http_output *response; /* what is left of it; NULL: none */
@@ -124,8 +126,11 @@ void gs_http2_note_opened(struct gs_http2_session *session, int32_t id);
 int gs_http2_on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, nghttp2_rcbuf *name,
                        nghttp2_rcbuf *value, uint8_t flags, void *data);
 
-/* The header block is complete, or the session ends within it. */
+/* The header block is complete. */
 void gs_http2_end_header(struct gs_http2_session *session, struct gs_http2_stream *stream);
+
+/* Forget what is kept of the newest stream's header block: libnghttp2 does not report the end of a
+ * malformed one. */
 void gs_http2_drop_header(struct gs_http2_session *session);
 
 void gs_http2_free_head(struct gs_http2_session *session, struct gs_http2_stream *stream);
@@ -171,5 +176,8 @@ void gs_http2_note_work(struct gs_http2_session *session, uint64_t n);
  * the session ends. */
 bool gs_http2_may_disturb(struct gs_http2_session *session);
 bool gs_http2_may_reset(struct gs_http2_session *session);
+
+/* End the session of a peer that has passed another limit. */
+void gs_http2_end_abuse(struct gs_http2_session *session);
 
 #endif

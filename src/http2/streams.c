@@ -159,8 +159,10 @@ static int on_frame_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, v
             gs_http_count(&session->conn->service->counts->http2_refused, 1);
         if (frame->rst_stream.error_code != NGHTTP2_NO_ERROR)
             (void)gs_http2_may_reset(session);
-    } else if (frame->hd.type <= NGHTTP2_HEADERS && frame->hd.flags & NGHTTP2_FLAG_END_STREAM) {
-        on_end_sent(session, frame->hd.stream_id);
+    } else if (frame->hd.type <= NGHTTP2_HEADERS) {
+        session->base.has_response = true;
+        if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)
+            on_end_sent(session, frame->hd.stream_id);
     }
     return 0;
 }

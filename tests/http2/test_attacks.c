@@ -1,0 +1,296 @@
+/* Peers that do what a client of libnghttp2 cannot: their frames are written by hand. */
+#include "http2/session.h"
+#include "tests/http2/client.h"
+#include "tests/test.h"
+
+#include <malloc.h>
+
+static struct client client;
+
+static void start(void)
+{
+    client_start(&client, NULL);
+    drive_write(&client.drive, "f", "hello");
+    client_exchange(&client);
+}
+
+static const struct gs_http2_session *session_of(void)
+{
+    return (struct gs_http2_session *)client.drive.conn.http2;
+}
+
+/* Frames that are sent together. */
+static struct {
+    char bytes[8192];
+    size_t n;
+} frames;
+
+static void add_frame(uint8_t type, uint8_t flags, int32_t id, const char *payload, size_t n)
+{
+    const char header[] = {0, (char)(n >> 8),  (char)n, (char)type, (char)flags, 0,
+                           0, (char)(id >> 8), (char)id};
+    memcpy(frames.bytes + frames.n, header, sizeof header);
+    memcpy(frames.bytes + frames.n + sizeof header, payload, n);
+    frames.n += sizeof header + n;
+}
+
+static void send_frames(void)
+{
+    drive_send_bytes(&client.drive, frames.bytes, frames.n);
+    frames.n = 0;
+}
+
+#define ENDS (NGHTTP2_FLAG_END_STREAM | NGHTTP2_FLAG_END_HEADERS)
+#define GET "\x82\x86"      /* :method: GET, :scheme: http */
+#define PATH_F "\x04\x02/f" /* :path: /f */
+#define MALFORMED                                                                                  \
+    GET "\x04\x03/no"                                                                              \
+        "\x01\x04"                                                                                 \
+        "evil" /* :authority */                                                                    \
+        "\x00\x0a"                                                                                 \
+        "connection"                                                                               \
+        "\x05"                                                                                     \
+        "close"
+#define WITH_HOST                                                                                  \
+    GET PATH_F "\x00\x04"                                                                          \
+               "host"                                                                              \
+               "\x01"                                                                              \
+               "a"
+
+#define HEADERS(flags_, id_, block_)                                                               \
+    add_frame(NGHTTP2_HEADERS, flags_, id_, block_, sizeof(block_) - 1)
+
+TEST(the_fields_of_a_malformed_request_are_not_those_of_the_next)
+{
+    start();
+    HEADERS(ENDS, 1, MALFORMED);
+    HEADERS(ENDS, 3, WITH_HOST);
+    send_frames();
+    CHECK_EQ(client.drive.logged_count, 1u);
+    CHECK_EQ(client.drive.logged[0].status, 200u);
+    CHECK_STR(client.drive.logged[0].request_line, "GET /f HTTP/2.0");
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(the_reset_of_a_malformed_request_leaves_the_next_its_fields)
+{
+    start();
+    HEADERS(ENDS, 1, MALFORMED);
+    HEADERS(NGHTTP2_FLAG_END_STREAM, 3, GET PATH_F);
+    send_frames();
+    add_frame(NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, 3,
+              "\x01\x01"
+              "a",
+              3);
+    send_frames();
+    CHECK_EQ(client.drive.logged_count, 1u);
+    CHECK_EQ(client.drive.logged[0].status, 200u);
+    CHECK_STR(client.drive.logged[0].request_line, "GET /f HTTP/2.0");
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(malformed_requests_leave_no_memory_allocated)
+{
+    start();
+    HEADERS(ENDS, 1, MALFORMED);
+    send_frames();
+    size_t before = session_of()->allocated;
+    for (int32_t id = 3; id < 100; id += 2)
+        HEADERS(ENDS, id, MALFORMED);
+    send_frames();
+    CHECK_EQ(session_of()->allocated, before);
+    CHECK(gs_http_conn_is_idle(&client.drive.conn));
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(cookies_in_many_fields_are_one)
+{
+    start();
+    add_frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, 1, WITH_HOST, sizeof WITH_HOST - 1);
+    for (int i = 0; i < 4; i++) {
+        char cookies[150];
+        for (size_t at = 0; at < sizeof cookies; at += 3)
+            memcpy(cookies + at,
+                   "\x60\x01"
+                   "c",
+                   3); /* an index would be shorter */
+        add_frame(NGHTTP2_CONTINUATION, i == 3 ? NGHTTP2_FLAG_END_HEADERS : 0, 1, cookies,
+                  sizeof cookies);
+    }
+    send_frames();
+    CHECK_EQ(client.drive.logged[0].status, 200u);
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+/* ---- Memory ---- */
+
+/* The field is sent once: the other requests refer to it. */
+TEST(lines_of_the_log_that_wait_for_a_window_take_bounded_memory)
+{
+    static char first[2 + 4 + 3 + 4 + 4000] = GET "\x04\x02/m"
+                                                  "\x01\x01"
+                                                  "a"
+                                                  "\x7a\x7f\xa1\x1e"; /* user-agent: 4000 bytes */
+    static char page[30000];
+    memset(first + sizeof first - 4000, 'u', 4000);
+    start();
+    drive_write_bytes(&client.drive, "m", page, sizeof page);
+    add_frame(NGHTTP2_SETTINGS, 0, 0, "\0\4\0\0\0\0", 6);
+    add_frame(NGHTTP2_HEADERS, ENDS, 1, first, sizeof first);
+    send_frames();
+    size_t before = mallinfo2().uordblks;
+    for (int32_t id = 3; id < 200; id += 2)
+        HEADERS(ENDS, id,
+                GET "\x04\x02/m"
+                    "\x01\x01"
+                    "a"
+                    "\xbe");
+    send_frames();
+    CHECK(mallinfo2().uordblks - before < (size_t)128 << 10);
+    CHECK(session_of()->base.streams > 5);
+    CHECK(!client_is_over(&client));
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+/* The last frame of the output is GOAWAY, with this error. */
+static void check_goaway(uint32_t error)
+{
+    const char *at = client.drive.output, *end = at + client.drive.output_n, *last = at;
+    for (; end - at >= 9; at += 9 + (((uint8_t)at[1] << 8) | (uint8_t)at[2]))
+        last = at;
+    CHECK_EQ(last[3], NGHTTP2_GOAWAY);
+    CHECK_EQ((uint32_t)last[9 + 7], error);
+}
+
+static void check_ended_calmly(void)
+{
+    CHECK(client_is_over(&client));
+    check_goaway(NGHTTP2_ENHANCE_YOUR_CALM);
+    CHECK_EQ(client.drive.counts.http2_abuses, 1u);
+    CHECK(!client.drive.conn.http2); /* while it lingers */
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(a_peer_that_splits_a_header_block_too_often_is_told_why_it_is_refused)
+{
+    start();
+    add_frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, 1, WITH_HOST, sizeof WITH_HOST - 1);
+    for (int i = 0; i < 10; i++)
+        add_frame(NGHTTP2_CONTINUATION, 0, 1, "", 0);
+    send_frames();
+    check_ended_calmly();
+}
+
+TEST(a_peer_that_makes_a_session_too_large_is_told_why_it_is_refused)
+{
+    static char value[31000], all[4 * sizeof value];
+    const uint8_t *bytes;
+    ssize_t n;
+    size_t sum = 0;
+    start();
+    memset(value, 'x', sizeof value - 1);
+    client.drive.hold_loads = true;
+    for (int i = 0; i < 4; i++)
+        client_get(&client, "GET", "/f", "x-large", value);
+    while ((n = nghttp2_session_mem_send(client.session, &bytes)) > 0) {
+        memcpy(all + sum, bytes, (size_t)n);
+        sum += (size_t)n;
+    }
+    drive_send_bytes(&client.drive, all, sum);
+    client.drive.hold_loads = false;
+    drive_serve(&client.drive);
+    check_ended_calmly();
+}
+
+/* ---- Time ---- */
+
+#define PING "12345678"
+
+static void send_ping(void)
+{
+    add_frame(NGHTTP2_PING, 0, 0, PING, sizeof PING - 1);
+    send_frames();
+}
+
+TEST(pings_give_a_peer_without_a_request_no_time)
+{
+    start();
+    drive_advance_time(&client.drive, 9 * GS_SECOND);
+    send_ping();
+    CHECK(!client_is_over(&client));
+    drive_advance_time(&client.drive, GS_SECOND);
+    drive_serve(&client.drive);
+    CHECK(client_is_over(&client));
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(malformed_requests_give_a_peer_no_time)
+{
+    start();
+    for (int32_t id = 1; id < 10; id += 2) {
+        add_frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, id, MALFORMED, sizeof MALFORMED - 1);
+        send_frames();
+        add_frame(NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, id, "", 0);
+        send_frames();
+        if (id == 1)
+            drive_advance_time(&client.drive, 9 * GS_SECOND);
+    }
+    drive_advance_time(&client.drive, GS_SECOND);
+    drive_serve(&client.drive);
+    CHECK(client_is_over(&client));
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(pings_give_a_slow_body_no_time)
+{
+    start();
+    HEADERS(NGHTTP2_FLAG_END_HEADERS, 1, WITH_HOST);
+    send_frames();
+    drive_advance_time(&client.drive, 9 * GS_SECOND);
+    send_ping();
+    CHECK(!client_is_over(&client));
+    drive_advance_time(&client.drive, GS_SECOND);
+    drive_serve(&client.drive);
+    CHECK(client_is_over(&client));
+    CHECK_EQ(client.drive.counts.timeouts, 1u);
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(other_requests_give_a_stream_without_a_window_no_time)
+{
+    start();
+    add_frame(NGHTTP2_SETTINGS, 0, 0, "\0\4\0\0\0\0", 6);
+    HEADERS(ENDS, 1, WITH_HOST);
+    send_frames();
+    for (int32_t id = 3; id < 9; id += 2) {
+        drive_advance_time(&client.drive, 3 * GS_SECOND);
+        HEADERS(ENDS, id,
+                GET "\x04\x05/none\x01\x01"
+                    "a"); /* is loaded */
+        send_frames();
+    }
+    CHECK_EQ(client.drive.counts.requests, 4u);
+    drive_advance_time(&client.drive, GS_SECOND);
+    drive_serve(&client.drive);
+    CHECK(client_is_over(&client));
+    CHECK_EQ(client.drive.counts.timeouts, 1u);
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(a_slow_load_is_not_the_peers_fault)
+{
+    start();
+    client.drive.hold_loads = true;
+    HEADERS(NGHTTP2_FLAG_END_HEADERS, 1, WITH_HOST); /* its body is slow */
+    HEADERS(ENDS, 3, WITH_HOST);
+    send_frames();
+    drive_advance_time(&client.drive, 11 * GS_SECOND);
+    CHECK(!client_is_over(&client));
+    client.drive.hold_loads = false;
+    drive_serve(&client.drive);
+    CHECK(!client_is_over(&client));
+    drive_advance_time(&client.drive, 10 * GS_SECOND);
+    drive_serve(&client.drive);
+    CHECK(client_is_over(&client));
+    CHECK_EQ(client_stop(&client), 0);
+}
