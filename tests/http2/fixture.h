@@ -2,6 +2,7 @@
 #ifndef GS_TESTS_HTTP2_FIXTURE_H
 #define GS_TESTS_HTTP2_FIXTURE_H
 
+#include "http2/session.h"
 #include "tests/http2/client.h"
 #include "tests/test.h"
 
@@ -14,6 +15,11 @@ static void start(void)
     drive_write(&client.drive, "f", "hello");
     drive_write_bytes(&client.drive, "large", large, sizeof large);
     drive_write_bytes(&client.drive, "middle", large, 30000);
+}
+
+static inline const struct gs_http2_session *session_of(void)
+{
+    return (struct gs_http2_session *)client.drive.conn.http2;
 }
 
 static inline const struct client_stream *stream_of(int32_t id)

@@ -1,22 +1,12 @@
 /* Peers that do what a client of libnghttp2 cannot: their frames are written by hand. */
-#include "http2/session.h"
-#include "tests/http2/client.h"
-#include "tests/test.h"
+#include "tests/http2/fixture.h"
 
 #include <malloc.h>
 
-static struct client client;
-
-static void start(void)
+static void begin(void)
 {
-    client_start(&client, NULL);
-    drive_write(&client.drive, "f", "hello");
+    start();
     client_exchange(&client);
-}
-
-static const struct gs_http2_session *session_of(void)
-{
-    return (struct gs_http2_session *)client.drive.conn.http2;
 }
 
 /* Frames that are sent together. */
@@ -62,7 +52,7 @@ static void send_frames(void)
 
 TEST(the_fields_of_a_malformed_request_are_not_those_of_the_next)
 {
-    start();
+    begin();
     HEADERS(ENDS, 1, MALFORMED);
     HEADERS(ENDS, 3, WITH_HOST);
     send_frames();
@@ -74,7 +64,7 @@ TEST(the_fields_of_a_malformed_request_are_not_those_of_the_next)
 
 TEST(the_reset_of_a_malformed_request_leaves_the_next_its_fields)
 {
-    start();
+    begin();
     HEADERS(ENDS, 1, MALFORMED);
     HEADERS(NGHTTP2_FLAG_END_STREAM, 3, GET PATH_F);
     send_frames();
@@ -91,7 +81,7 @@ TEST(the_reset_of_a_malformed_request_leaves_the_next_its_fields)
 
 TEST(malformed_requests_leave_no_memory_allocated)
 {
-    start();
+    begin();
     HEADERS(ENDS, 1, MALFORMED);
     send_frames();
     size_t before = session_of()->allocated;
@@ -105,7 +95,7 @@ TEST(malformed_requests_leave_no_memory_allocated)
 
 TEST(cookies_in_many_fields_are_one)
 {
-    start();
+    begin();
     add_frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, 1, WITH_HOST, sizeof WITH_HOST - 1);
     for (int i = 0; i < 4; i++) {
         char cookies[150];
@@ -133,7 +123,7 @@ TEST(lines_of_the_log_that_wait_for_a_window_take_bounded_memory)
                                                   "\x7a\x7f\xa1\x1e"; /* user-agent: 4000 bytes */
     static char page[30000];
     memset(first + sizeof first - 4000, 'u', 4000);
-    start();
+    begin();
     drive_write_bytes(&client.drive, "m", page, sizeof page);
     add_frame(NGHTTP2_SETTINGS, 0, 0, "\0\4\0\0\0\0", 6);
     add_frame(NGHTTP2_HEADERS, ENDS, 1, first, sizeof first);
@@ -173,7 +163,7 @@ static void check_ended_calmly(void)
 
 TEST(a_peer_that_splits_a_header_block_too_often_is_told_why_it_is_refused)
 {
-    start();
+    begin();
     add_frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, 1, WITH_HOST, sizeof WITH_HOST - 1);
     for (int i = 0; i < 10; i++)
         add_frame(NGHTTP2_CONTINUATION, 0, 1, "", 0);
@@ -187,7 +177,7 @@ TEST(a_peer_that_makes_a_session_too_large_is_told_why_it_is_refused)
     const uint8_t *bytes;
     ssize_t n;
     size_t sum = 0;
-    start();
+    begin();
     memset(value, 'x', sizeof value - 1);
     client.drive.hold_loads = true;
     for (int i = 0; i < 4; i++)
@@ -214,7 +204,7 @@ static void send_ping(void)
 
 TEST(pings_give_a_peer_without_a_request_no_time)
 {
-    start();
+    begin();
     drive_advance_time(&client.drive, 9 * GS_SECOND);
     send_ping();
     CHECK(!client_is_over(&client));
@@ -226,7 +216,7 @@ TEST(pings_give_a_peer_without_a_request_no_time)
 
 TEST(malformed_requests_give_a_peer_no_time)
 {
-    start();
+    begin();
     for (int32_t id = 1; id < 10; id += 2) {
         add_frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, id, MALFORMED, sizeof MALFORMED - 1);
         send_frames();
@@ -243,7 +233,7 @@ TEST(malformed_requests_give_a_peer_no_time)
 
 TEST(pings_give_a_slow_body_no_time)
 {
-    start();
+    begin();
     HEADERS(NGHTTP2_FLAG_END_HEADERS, 1, WITH_HOST);
     send_frames();
     drive_advance_time(&client.drive, 9 * GS_SECOND);
@@ -258,7 +248,7 @@ TEST(pings_give_a_slow_body_no_time)
 
 TEST(other_requests_give_a_stream_without_a_window_no_time)
 {
-    start();
+    begin();
     add_frame(NGHTTP2_SETTINGS, 0, 0, "\0\4\0\0\0\0", 6);
     HEADERS(ENDS, 1, WITH_HOST);
     send_frames();
@@ -279,7 +269,7 @@ TEST(other_requests_give_a_stream_without_a_window_no_time)
 
 TEST(a_slow_load_is_not_the_peers_fault)
 {
-    start();
+    begin();
     client.drive.hold_loads = true;
     HEADERS(NGHTTP2_FLAG_END_HEADERS, 1, WITH_HOST); /* its body is slow */
     HEADERS(ENDS, 3, WITH_HOST);

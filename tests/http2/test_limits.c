@@ -1,11 +1,5 @@
 /* What a peer may not do: its work, memory and time are bounded, and counted. */
-#include "http2/session.h"
 #include "tests/http2/fixture.h"
-
-static struct gs_http2_session *session_of(void)
-{
-    return (struct gs_http2_session *)client.drive.conn.http2;
-}
 
 static void send_frame(uint8_t type, uint8_t flags, unsigned id, const char *payload, size_t n)
 {

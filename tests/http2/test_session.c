@@ -1,5 +1,4 @@
 /* Requests over HTTP/2, as a client of libnghttp2 sends them. */
-#include "http2/session.h"
 #include "tests/http2/fixture.h"
 
 static bool has_field(int32_t id, const char *line)
