@@ -108,6 +108,45 @@ static void *block(void *argument)
     return argument;
 }
 
+static struct gs_thread **parked;
+
+static void *park(void *place)
+{
+    *(struct gs_thread **)place = gs_thread_self();
+    must(!gs_thread_park(GS_NEVER));
+    gs_wait_group_done(&blocked);
+    return NULL;
+}
+
+static void shuffle(void)
+{
+    for (long i = count - 1; i > 0; i--) {
+        long other = random() % (i + 1);
+        struct gs_thread *thread = parked[i];
+        parked[i] = parked[other];
+        parked[other] = thread;
+    }
+}
+
+/* Measures threads that share stacks, and are woken one by one, in random order. */
+static void measure_random(void)
+{
+    const struct gs_thread_attributes attributes = {.stack_is_shared = true};
+    parked = calloc((size_t)count, sizeof *parked);
+    must(parked != NULL);
+    gs_wait_group_add(&blocked, (uint64_t)count);
+    for (long i = 0; i < count; i++)
+        must(!gs_thread_spawn(&attributes, park, &parked[i], NULL));
+    gs_thread_yield();
+    shuffle();
+    begin();
+    for (long i = 0; i < count; i++)
+        gs_thread_unpark(parked[i]);
+    must(!gs_wait_group_wait(&blocked, GS_NEVER));
+    end((double)count);
+    free(parked);
+}
+
 /* What memory the blocked threads take, with their page tables if they share stacks. */
 static double memory_used(bool is_shared)
 {
@@ -181,14 +220,23 @@ static const struct {
     void (*measure)(void);
     unsigned workers;
 } figures[] = {
-    {"switch", measure_switch, 1},       {"switch2", measure_switch, 2},
-    {"condition", measure_condition, 1}, {"condition2", measure_condition, 2},
-    {"spawn", measure_spawn, 1},         {"mutex2", measure_mutex, 2},
-    {"exchange", measure_exchange, 1},   {"memory", measure_many, 1},
-    {"tables", measure_many, 1},         {"create", measure_many, 1},
-    {"finish", measure_many, 1},         {"shared", measure_many, 1},
-    {"shared create", measure_many, 1},  {"shared finish", measure_many, 1},
-    {"work", measure_work, 1},           {"work2", measure_work, 2},
+    {"switch", measure_switch, 1},
+    {"switch2", measure_switch, 2},
+    {"condition", measure_condition, 1},
+    {"condition2", measure_condition, 2},
+    {"spawn", measure_spawn, 1},
+    {"mutex2", measure_mutex, 2},
+    {"exchange", measure_exchange, 1},
+    {"memory", measure_many, 1},
+    {"tables", measure_many, 1},
+    {"create", measure_many, 1},
+    {"finish", measure_many, 1},
+    {"shared", measure_many, 1},
+    {"shared create", measure_many, 1},
+    {"shared finish", measure_many, 1},
+    {"work", measure_work, 1},
+    {"work2", measure_work, 2},
+    {"shared random", measure_random, 1},
 };
 
 static void *run(void *measure)
