@@ -87,7 +87,7 @@ static void start(struct gs_http_conn *conn, uint64_t now_ns)
     free(input);
 }
 
-enum gs_http_conn_phase gs_http2_phase(const struct gs_http_conn *conn)
+static enum gs_http_conn_phase current_phase(const struct gs_http_conn *conn)
 {
     const struct gs_http2 *http2 = conn->http2;
     if (conn->output)
@@ -106,7 +106,7 @@ enum gs_http_conn_phase gs_http2_phase(const struct gs_http_conn *conn)
 }
 
 /* The output is sent before a file is loaded, since that may take the thread that would send. */
-unsigned gs_http2_wants(const struct gs_http_conn *conn)
+static unsigned compute_wants(const struct gs_http_conn *conn)
 {
     if (conn->output)
         return conn->flags & GS_HTTP_CONN_EOF ? GS_HTTP_WRITE : GS_HTTP_WRITE | GS_HTTP_READ;
@@ -115,16 +115,35 @@ unsigned gs_http2_wants(const struct gs_http_conn *conn)
     return GS_HTTP_READ;
 }
 
+bool gs_http2_awaits_head(const struct gs_http_conn *conn)
+{
+    return !conn->http2->answering && !conn->http2->receiving;
+}
+
+bool gs_http2_is_idle(const struct gs_http_conn *conn)
+{
+    return gs_http2_awaits_head(conn) && !conn->http2->is_in_header;
+}
+
 /* After its end the peer cannot open its windows. */
+static bool is_over(const struct gs_http_conn *conn)
+{
+    bool is_eof = conn->flags & GS_HTTP_CONN_EOF;
+    return !conn->output && (conn->http2->is_over || (is_eof && !conn->load));
+}
+
 void gs_http2_settle(struct gs_http_conn *conn, uint64_t now_ns)
 {
     if (conn->input_length)
         start(conn, now_ns);
-    bool is_eof = conn->flags & GS_HTTP_CONN_EOF;
-    if (conn->state != GS_HTTP_CONN_HEAD || conn->output)
-        return;
-    if (conn->http2->is_over || (is_eof && !conn->load)) {
+    if (conn->state == GS_HTTP_CONN_HEAD && is_over(conn)) {
         conn->state = GS_HTTP_CONN_CLOSING;
         conn->flags |= GS_HTTP_CONN_MUST_LINGER;
+    }
+    if (conn->state == GS_HTTP_CONN_HEAD) {
+        gs_http_conn_enter_phase(conn, current_phase(conn), now_ns);
+        conn->wants = (uint8_t)compute_wants(conn);
+    } else {
+        gs_http_conn_settle(conn, now_ns);
     }
 }
