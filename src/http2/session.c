@@ -11,17 +11,19 @@
 #define TABLE_SIZE 4096          /* of the peer's fields */
 #define RESPONSE_TABLE_SIZE 1024 /* of ours */
 
+static void fail(struct gs_http2_session *session)
+{
+    session->conn->state = GS_HTTP_CONN_CLOSED;
+}
+
 static struct gs_http2_session *enter(struct gs_http_conn *conn, uint64_t now_ns)
 {
     struct gs_http2_session *session = gs_http2_session_of(conn);
     session->conn = conn;
     session->now_ns = now_ns;
+    if (!gs_http2_take_table(session))
+        fail(session);
     return session;
-}
-
-static void fail(struct gs_http2_session *session)
-{
-    session->conn->state = GS_HTTP_CONN_CLOSED;
 }
 
 void gs_http2_terminate(struct gs_http2_session *session, uint32_t error)
