@@ -55,7 +55,7 @@ void gs_http_service_free(struct gs_http_service *service)
         free(output);
     }
     free(service->http2_block);
-    free(service->http2_table);
+    free(service->http2_desk);
     free(service->path);
     free(service);
 }

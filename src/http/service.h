@@ -13,8 +13,8 @@ struct gs_http_service {
     struct gs_http_options options;
     struct gs_http_counts *counts;
     const struct gs_http2_operations *http2; /* NULL: not spoken */
-    void *http2_block; /* that its sessions share (http2/memory.c); NULL: none yet */
-    struct gs_http2_table *http2_table; /* the same */
+    void *http2_block;                /* that its sessions share (http2/memory.c); NULL: none yet */
+    struct gs_http2_desk *http2_desk; /* the same */
     int root_fd;
     struct gs_http_cache cache;
     struct gs_http_output *free_outputs;
