@@ -1,6 +1,6 @@
 #include "serve/connection/connection.h"
 
-#include "http/page.h"
+#include "http/output.h"
 
 #include "serve/accept/listener.h"
 #include "serve/connection/descriptors.h"
@@ -166,9 +166,10 @@ static void put_file(struct serve_connection *connection, const struct gs_http_p
 
 bool serve_connection_sends_file(const struct serve_connection *connection)
 {
-    struct gs_http_piece piece;
-    return !(connection->tls && serve_tls_has_unsent(connection->tls)) &&
-           gs_http_conn_output(&connection->http, &piece, 1) && !piece.bytes;
+    const struct gs_http_output *output = connection->http.output;
+    if (!output || output->first == output->count || output->segments[output->first].piece.bytes)
+        return false;
+    return !connection->tls || !serve_tls_has_unsent(connection->tls);
 }
 
 void serve_connection_output(struct serve_connection *connection, struct serve_output *ret_output)

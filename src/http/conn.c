@@ -1,5 +1,6 @@
 #include "http/conn.h"
 
+#include "http/head_end.h"
 #include "http/http2.h"
 #include "http/load.h"
 #include "http/response.h"
@@ -198,8 +199,6 @@ static enum gs_http_conn_phase current_phase(const struct gs_http_conn *conn)
         return GS_HTTP_PHASE_CLOSED;
     if (conn->state == GS_HTTP_CONN_LINGER)
         return GS_HTTP_PHASE_LINGERING;
-    if (gs_http2_speaks(conn))
-        return gs_http2_phase(conn);
     if (conn->state == GS_HTTP_CONN_BODY)
         return GS_HTTP_PHASE_RECEIVING;
     if (conn->output)
@@ -213,7 +212,7 @@ static enum gs_http_conn_phase current_phase(const struct gs_http_conn *conn)
 }
 
 /* The maximum duration of a phase. */
-static uint64_t phase_timeout(const struct gs_http_conn *conn, enum gs_http_conn_phase phase)
+static inline uint64_t phase_timeout(const struct gs_http_conn *conn, enum gs_http_conn_phase phase)
 {
     const struct gs_http_options *options = &conn->service->options;
     switch (phase) {
@@ -245,8 +244,6 @@ static unsigned compute_wants(const struct gs_http_conn *conn)
     unsigned wants = conn->output ? GS_HTTP_WRITE : 0;
     switch ((enum gs_http_conn_state)conn->state) {
     case GS_HTTP_CONN_HEAD:
-        if (gs_http2_speaks(conn))
-            return gs_http2_wants(conn);
         return conn->output ? wants : GS_HTTP_READ;
     case GS_HTTP_CONN_BODY:
         return wants | GS_HTTP_READ;
@@ -266,34 +263,59 @@ static struct gs_http_lingering *lingering(struct gs_http_conn *conn)
     return (struct gs_http_lingering *)conn->body;
 }
 
-/* Called at the end of each public function: makes the transitions that need no event, then
- * computes the deadline and the wanted operations. */
-static void settle(struct gs_http_conn *conn, uint64_t now_ns)
+static inline void enter_phase(struct gs_http_conn *conn, enum gs_http_conn_phase phase,
+                               uint64_t now_ns)
 {
-    bool is_eof = conn->flags & GS_HTTP_CONN_EOF;
-    if (gs_http2_speaks(conn))
-        gs_http2_settle(conn, now_ns);
-    else if ((is_eof && (conn->state == GS_HTTP_CONN_BODY ||
-                         (conn->state == GS_HTTP_CONN_HEAD && !conn->output))) ||
-             (conn->flags & GS_HTTP_CONN_DRAINING && gs_http_conn_is_idle(conn)))
+    if (phase == conn->phase)
+        return;
+    conn->phase = (uint8_t)phase;
+    conn->transferred = 0;
+    conn->deadline_ns = gs_clock_after(now_ns, phase_timeout(conn, phase));
+}
+
+void gs_http_conn_enter_phase(struct gs_http_conn *conn, enum gs_http_conn_phase phase,
+                              uint64_t now_ns)
+{
+    enter_phase(conn, phase, now_ns);
+}
+
+static bool is_idle(const struct gs_http_conn *conn)
+{
+    return conn->state == GS_HTTP_CONN_HEAD && !conn->output && !conn->input_length;
+}
+
+/* Of a connection that drains, or whose peer has ended its input. */
+static bool is_over(const struct gs_http_conn *conn)
+{
+    if (!(conn->flags & GS_HTTP_CONN_EOF))
+        return is_idle(conn);
+    return conn->state == GS_HTTP_CONN_BODY || (conn->state == GS_HTTP_CONN_HEAD && !conn->output);
+}
+
+void gs_http_conn_settle(struct gs_http_conn *conn, uint64_t now_ns)
+{
+    if (conn->flags & (GS_HTTP_CONN_EOF | GS_HTTP_CONN_DRAINING) && is_over(conn))
         conn->state = GS_HTTP_CONN_CLOSING;
     if (conn->state == GS_HTTP_CONN_CLOSING && !conn->output) {
-        bool must_linger =
-            !is_eof && (conn->flags & GS_HTTP_CONN_MUST_LINGER || conn->input_length);
+        bool must_linger = !(conn->flags & GS_HTTP_CONN_EOF) &&
+                           (conn->flags & GS_HTTP_CONN_MUST_LINGER || conn->input_length);
         conn->state = must_linger ? GS_HTTP_CONN_LINGER : GS_HTTP_CONN_CLOSED;
         *lingering(conn) = (struct gs_http_lingering){
             .end_ns = gs_clock_after(now_ns, LINGER_MAX_NS),
             .queued = UINT64_MAX,
         };
     }
-    enum gs_http_conn_phase phase = current_phase(conn);
-    if (phase != conn->phase) {
-        bool keeps_window = gs_http2_speaks(conn) && gs_http2_keeps_window(conn, phase, now_ns);
-        conn->phase = (uint8_t)phase;
-        if (!keeps_window)
-            restart_phase(conn, now_ns);
-    }
+    enter_phase(conn, current_phase(conn), now_ns);
     conn->wants = (uint8_t)compute_wants(conn);
+}
+
+/* Called at the end of each public function. */
+static void settle(struct gs_http_conn *conn, uint64_t now_ns)
+{
+    if (gs_http2_speaks(conn))
+        gs_http2_settle(conn, now_ns);
+    else
+        gs_http_conn_settle(conn, now_ns);
 }
 
 /* ---- Public functions ---- */
@@ -334,14 +356,13 @@ void gs_http_conn_done(struct gs_http_conn *conn)
 
 bool gs_http_conn_is_idle(const struct gs_http_conn *conn)
 {
-    return gs_http_conn_awaits_head(conn) && !conn->input_length &&
-           !(gs_http2_speaks(conn) && conn->http2->is_in_header);
+    return is_idle(conn) && (!gs_http2_speaks(conn) || gs_http2_is_idle(conn));
 }
 
 bool gs_http_conn_awaits_head(const struct gs_http_conn *conn)
 {
     return conn->state == GS_HTTP_CONN_HEAD && !conn->output &&
-           !(gs_http2_speaks(conn) && (conn->http2->answering || conn->http2->receiving));
+           (!gs_http2_speaks(conn) || gs_http2_awaits_head(conn));
 }
 
 bool gs_http_conn_is_kept_alive(const struct gs_http_conn *conn)
@@ -355,22 +376,10 @@ uint64_t gs_http_conn_phase_start(const struct gs_http_conn *conn)
     return deadline_ns == GS_NEVER || deadline_ns < timeout_ns ? 0 : deadline_ns - timeout_ns;
 }
 
-/* Not inlined: what it keeps is no part of the frame below HTTP/1's. */
-static __attribute__((noinline)) bool receive_http2(struct gs_http_conn *conn, const char *bytes,
-                                                    size_t n, uint64_t now_ns)
-{
-    if (!gs_http2_receive(conn, bytes, n, now_ns))
-        return false;
-    settle(conn, now_ns);
-    return true;
-}
-
 void gs_http_conn_receive(struct gs_http_conn *conn, const char *bytes, size_t n, uint64_t now_ns)
 {
-    if (conn->flags & (GS_HTTP_CONN_HTTP2 | GS_HTTP_CONN_NOT_HTTP1) &&
-        receive_http2(conn, bytes, n, now_ns))
-        return;
-    feed(conn, bytes, n, now_ns);
+    if (!gs_http2_is_expected(conn) || !gs_http2_receive(conn, bytes, n, now_ns))
+        feed(conn, bytes, n, now_ns);
     settle(conn, now_ns);
 }
 
@@ -420,13 +429,13 @@ void gs_http_conn_sent(struct gs_http_conn *conn, uint64_t n, uint64_t now_ns)
     free_output(conn);
     if (gs_http2_speaks(conn)) {
         gs_http2_resume(conn, now_ns);
-        settle(conn, now_ns);
+        gs_http2_settle(conn, now_ns);
         return;
     }
     if (conn->phase == GS_HTTP_PHASE_SENDING)
         conn->phase = GS_HTTP_PHASE_RESTART;
     resume_input(conn, now_ns);
-    settle(conn, now_ns);
+    gs_http_conn_settle(conn, now_ns);
 }
 
 void gs_http_conn_abort(struct gs_http_conn *conn)

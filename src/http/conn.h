@@ -77,6 +77,16 @@ enum gs_http_handled {
     GS_HTTP_BLOCKED, /* until the output is empty */
 };
 
+/* ---- In conn.c ---- */
+
+/* Make the transitions that need no event, then compute the deadline and the wanted operations; of
+ * HTTP/2 those out of CLOSING only. */
+void gs_http_conn_settle(struct gs_http_conn *conn, uint64_t now_ns);
+
+/* Set the deadline, unless it is the same phase. */
+void gs_http_conn_enter_phase(struct gs_http_conn *conn, enum gs_http_conn_phase phase,
+                              uint64_t now_ns);
+
 /* ---- In handle.c ---- */
 
 /* Handle a request; its body is complete if body_done. load: its complete load, or NULL. */

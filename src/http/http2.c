@@ -89,7 +89,7 @@ static void start(struct gs_http_conn *conn, uint64_t now_ns)
 
 /* Frames that answer no request, and header blocks of none, start no phase: otherwise they would
  * move its deadline. */
-enum gs_http_conn_phase gs_http2_phase(const struct gs_http_conn *conn)
+static enum gs_http_conn_phase current_phase(const struct gs_http_conn *conn)
 {
     const struct gs_http2 *http2 = conn->http2;
     if (conn->output && http2->has_response)
@@ -115,16 +115,18 @@ static bool is_transfer(unsigned phase)
            phase == GS_HTTP_PHASE_LOADING;
 }
 
-/* If the window ended while a file was loaded, another one starts. */
-bool gs_http2_keeps_window(const struct gs_http_conn *conn, enum gs_http_conn_phase phase,
-                           uint64_t now_ns)
+/* Whether the window in which the rate is measured goes on in this phase: as long as streams are
+ * open, so that requests in between give a slow one no time. If it ended while a file was loaded,
+ * another one starts. */
+static bool keeps_window(const struct gs_http_conn *conn, enum gs_http_conn_phase phase,
+                         uint64_t now_ns)
 {
     return is_transfer(conn->phase) && is_transfer(phase) && conn->deadline_ns != GS_NEVER &&
            now_ns < conn->deadline_ns;
 }
 
 /* The output is sent before a file is loaded, since that may take the thread that would send. */
-unsigned gs_http2_wants(const struct gs_http_conn *conn)
+static unsigned compute_wants(const struct gs_http_conn *conn)
 {
     if (conn->output)
         return conn->flags & GS_HTTP_CONN_EOF ? GS_HTTP_WRITE : GS_HTTP_WRITE | GS_HTTP_READ;
@@ -133,17 +135,45 @@ unsigned gs_http2_wants(const struct gs_http_conn *conn)
     return GS_HTTP_READ;
 }
 
-/* After its end the peer cannot open its windows. A connection that lingers needs no session. */
+bool gs_http2_awaits_head(const struct gs_http_conn *conn)
+{
+    return !conn->http2->answering && !conn->http2->receiving;
+}
+
+bool gs_http2_is_idle(const struct gs_http_conn *conn)
+{
+    return gs_http2_awaits_head(conn) && !conn->http2->is_in_header;
+}
+
+/* After its end the peer cannot open its windows. */
+static bool is_over(const struct gs_http_conn *conn)
+{
+    bool is_eof = conn->flags & GS_HTTP_CONN_EOF;
+    return !conn->output && (conn->http2->is_over || (is_eof && !conn->load));
+}
+
+static void enter_phase(struct gs_http_conn *conn, enum gs_http_conn_phase phase, uint64_t now_ns)
+{
+    if (keeps_window(conn, phase, now_ns))
+        conn->phase = (uint8_t)phase;
+    else
+        gs_http_conn_enter_phase(conn, phase, now_ns);
+}
+
+/* A connection that lingers needs no session. */
 void gs_http2_settle(struct gs_http_conn *conn, uint64_t now_ns)
 {
     if (conn->input_length)
         start(conn, now_ns);
-    bool is_eof = conn->flags & GS_HTTP_CONN_EOF;
-    if (conn->state != GS_HTTP_CONN_HEAD || conn->output)
-        return;
-    if (conn->http2->is_over || (is_eof && !conn->load)) {
+    if (conn->state == GS_HTTP_CONN_HEAD && is_over(conn)) {
         conn->state = GS_HTTP_CONN_CLOSING;
         conn->flags |= GS_HTTP_CONN_MUST_LINGER;
         gs_http2_free(conn);
+    }
+    if (conn->state == GS_HTTP_CONN_HEAD) {
+        enter_phase(conn, current_phase(conn), now_ns);
+        conn->wants = (uint8_t)compute_wants(conn);
+    } else {
+        gs_http_conn_settle(conn, now_ns);
     }
 }

@@ -59,6 +59,12 @@ static inline bool gs_http2_speaks(const struct gs_http_conn *conn)
     return __builtin_expect(conn->flags & GS_HTTP_CONN_HTTP2, 0);
 }
 
+/* Whether what is received may be for HTTP/2 from its first byte. */
+static inline bool gs_http2_is_expected(const struct gs_http_conn *conn)
+{
+    return __builtin_expect(conn->flags & (GS_HTTP_CONN_HTTP2 | GS_HTTP_CONN_NOT_HTTP1), 0);
+}
+
 /* Whether the line of a request that is refused is the preface's; then this is noted. */
 bool gs_http2_detect(struct gs_http_conn *conn, const struct gs_http_text *line);
 
@@ -71,16 +77,11 @@ void gs_http2_loaded(struct gs_http_conn *conn, struct gs_http_load *load, uint6
 void gs_http2_end(struct gs_http_conn *conn, uint64_t now_ns);
 void gs_http2_free(struct gs_http_conn *conn);
 
-/* What conn.c asks in the state HEAD, in which a connection of HTTP/2 stays until its end. */
-enum gs_http_conn_phase gs_http2_phase(const struct gs_http_conn *conn);
-unsigned gs_http2_wants(const struct gs_http_conn *conn);
+/* In the state HEAD, in which a connection of HTTP/2 stays until its end, without output. */
+bool gs_http2_is_idle(const struct gs_http_conn *conn);
+bool gs_http2_awaits_head(const struct gs_http_conn *conn);
 
-/* Whether the window in which the rate is measured goes on in this phase: as long as streams are
- * open, so that requests in between give a slow one no time. */
-bool gs_http2_keeps_window(const struct gs_http_conn *conn, enum gs_http_conn_phase phase,
-                           uint64_t now_ns);
-
-/* Make the transitions that need no event: at first, the input becomes the session's. */
+/* As gs_http_conn_settle; at first, the input becomes the session's. */
 void gs_http2_settle(struct gs_http_conn *conn, uint64_t now_ns);
 
 #endif

@@ -1,6 +1,5 @@
 #include "http/output.h"
 
-#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -25,15 +24,9 @@ void gs_http_output_init(struct gs_http_output *output)
     output->last_log_record = &output->log_records;
 }
 
-static void release_segments(struct gs_http_output *output, uint32_t end)
-{
-    for (; output->first < end; output->first++)
-        gs_http_page_unref(output->segments[output->first].page);
-}
-
 void gs_http_output_done(struct gs_http_output *output)
 {
-    release_segments(output, output->count);
+    gs_http_output_release(output, output->count);
 }
 
 char *gs_http_output_extend(struct gs_http_output *output, size_t n)
@@ -85,24 +78,6 @@ void gs_http_output_put_page(struct gs_http_output *output, struct gs_http_page 
         .piece = {.bytes = page->head.bytes, .n = n, .fd = -1},
     };
     output->end += n;
-}
-
-void gs_http_output_advance(struct gs_http_output *output, uint64_t n)
-{
-    assert(n <= output->end - output->position);
-    output->position += n;
-    while (n) {
-        struct gs_http_piece *piece = &output->segments[output->first].piece;
-        if (n < piece->n) {
-            if (piece->bytes)
-                piece->bytes += n;
-            piece->offset += n;
-            piece->n -= n;
-            return;
-        }
-        n -= piece->n;
-        release_segments(output, output->first + 1);
-    }
 }
 
 /* Sending one segment costs less than sending two. */

@@ -6,6 +6,7 @@
 #include "http/page.h"
 #include "http/range.h"
 
+#include <assert.h>
 #include <gossamer/http.h>
 
 /* The log entry of a response in the output. Its strings follow in the same allocation. */
@@ -84,7 +85,30 @@ void gs_http_output_move(struct gs_http_output *to, struct gs_http_output *from,
 /* How many bytes are copied. */
 uint64_t gs_http_output_copied(const struct gs_http_segment *segment, uint64_t n);
 
+/* Release the segments before `end`. */
+static inline void gs_http_output_release(struct gs_http_output *output, uint32_t end)
+{
+    for (; output->first < end; output->first++)
+        gs_http_page_unref(output->segments[output->first].page);
+}
+
 /* Record that n bytes were sent, at most what is left. */
-void gs_http_output_advance(struct gs_http_output *output, uint64_t n);
+static inline void gs_http_output_advance(struct gs_http_output *output, uint64_t n)
+{
+    assert(n <= output->end - output->position);
+    output->position += n;
+    while (n) {
+        struct gs_http_piece *piece = &output->segments[output->first].piece;
+        if (n < piece->n) {
+            if (piece->bytes)
+                piece->bytes += n;
+            piece->offset += n;
+            piece->n -= n;
+            return;
+        }
+        n -= piece->n;
+        gs_http_output_release(output, output->first + 1);
+    }
+}
 
 #endif

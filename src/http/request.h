@@ -32,13 +32,6 @@ struct gs_http_request {
     struct gs_http_text transfer_encoding, expect;
 };
 
-/* Find the empty line that ends a head (RFC 9112: request line and fields). *scanned is initially 0
- * and is kept between calls with more of the same bytes; the search starts there. Returns the
- * length of the head including its empty line; 0 if it is incomplete; or -EPROTO as soon as a byte
- * occurs that no head may contain: a control character other than a tab, CR without LF, LF without
- * CR. In a complete head CR and LF therefore occur as line ends only. */
-ssize_t gs_http_find_head_end(const char *bytes, size_t n, size_t *scanned);
-
 /* Parse a complete head, as gs_http_find_head_end delimits it. Returns 0, or the status to refuse
  * the request with; *ret_request then contains what was parsed before the error. */
 unsigned gs_http_request_parse(struct gs_http_text head, const struct gs_http_options *options,

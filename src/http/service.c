@@ -55,6 +55,7 @@ void gs_http_service_free(struct gs_http_service *service)
         free(output);
     }
     free(service->http2_block);
+    free(service->http2_desk);
     free(service->path);
     free(service);
 }
@@ -100,32 +101,6 @@ void gs_http_service_update_date(struct gs_http_service *service, uint64_t now_n
     uint64_t wall_ns = now_ns + service->wall_offset_ns;
     gs_http_date_format((int64_t)(wall_ns / GS_SECOND), service->date);
     service->date_until_ns = now_ns + (GS_SECOND - wall_ns % GS_SECOND);
-}
-
-void gs_http_service_count_sent(struct gs_http_service *service,
-                                const struct gs_http_output *output, uint64_t now_ns)
-{
-    struct gs_http_counts *counts = service->counts;
-    uint64_t latency_ns = now_ns > output->started_ns ? now_ns - output->started_ns : 0;
-    uint64_t us = latency_ns / GS_MICROSECOND;
-    unsigned bucket = us ? 64 - (unsigned)__builtin_clzll(us) : 0;
-    if (bucket >= GS_HTTP_LATENCIES)
-        bucket = GS_HTTP_LATENCIES - 1;
-    gs_http_count(&counts->latency_ns, latency_ns * output->responses);
-    gs_http_count(&counts->latencies[bucket], output->responses);
-}
-
-struct gs_http_output *gs_http_service_new_output(struct gs_http_service *service)
-{
-    struct gs_http_output *output = service->free_outputs;
-    if (output) {
-        service->free_outputs = output->next_free;
-        service->free_output_count--;
-        gs_http_output_init(output);
-    } else {
-        output = gs_http_output_new(GS_HTTP_OUTPUT_SEGMENTS, GS_HTTP_OUTPUT_BYTES);
-    }
-    return output;
 }
 
 void gs_http_service_free_output(struct gs_http_service *service, struct gs_http_output *output)

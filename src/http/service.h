@@ -13,7 +13,8 @@ struct gs_http_service {
     struct gs_http_options options;
     struct gs_http_counts *counts;
     const struct gs_http2_operations *http2; /* NULL: not spoken */
-    void *http2_block; /* that its sessions share (http2/memory.h); NULL: none yet */
+    void *http2_block;                /* that its sessions share (http2/memory.c); NULL: none yet */
+    struct gs_http2_desk *http2_desk; /* the same */
     int root_fd;
     struct gs_http_cache cache;
     struct gs_http_output *free_outputs;
@@ -33,11 +34,30 @@ static inline void gs_http_count(uint64_t *counter, uint64_t n)
 }
 
 /* Count the latencies of an output's responses, which have all been sent. */
-void gs_http_service_count_sent(struct gs_http_service *service,
-                                const struct gs_http_output *output, uint64_t now_ns);
+static inline void gs_http_service_count_sent(struct gs_http_service *service,
+                                              const struct gs_http_output *output, uint64_t now_ns)
+{
+    struct gs_http_counts *counts = service->counts;
+    uint64_t latency_ns = now_ns > output->started_ns ? now_ns - output->started_ns : 0;
+    uint64_t us = latency_ns / GS_MICROSECOND;
+    unsigned bucket = us ? 64 - (unsigned)__builtin_clzll(us) : 0;
+    if (bucket >= GS_HTTP_LATENCIES)
+        bucket = GS_HTTP_LATENCIES - 1;
+    gs_http_count(&counts->latency_ns, latency_ns * output->responses);
+    gs_http_count(&counts->latencies[bucket], output->responses);
+}
 
 /* Returns an empty output, or NULL if memory is exhausted. */
-struct gs_http_output *gs_http_service_new_output(struct gs_http_service *service);
+static inline struct gs_http_output *gs_http_service_new_output(struct gs_http_service *service)
+{
+    struct gs_http_output *output = service->free_outputs;
+    if (!output)
+        return gs_http_output_new(GS_HTTP_OUTPUT_SEGMENTS, GS_HTTP_OUTPUT_BYTES);
+    service->free_outputs = output->next_free;
+    service->free_output_count--;
+    gs_http_output_init(output);
+    return output;
+}
 
 /* Release an output's contents and keep its memory for reuse. */
 void gs_http_service_free_output(struct gs_http_service *service, struct gs_http_output *output);

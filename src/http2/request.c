@@ -3,6 +3,8 @@
  * but tabs. */
 #include "http2/session.h"
 
+#include "http/head_end.h"
+
 #include <stdlib.h>
 
 static struct gs_http_text text_of(nghttp2_rcbuf *buffer)

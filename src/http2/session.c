@@ -12,17 +12,33 @@
 #define TABLE_SIZE 4096          /* of the peer's fields */
 #define RESPONSE_TABLE_SIZE 1024 /* of ours */
 
+static void fail(struct gs_http2_session *session)
+{
+    session->conn->state = GS_HTTP_CONN_CLOSED;
+}
+
+static void end_nghttp2(struct gs_http2_session *session)
+{
+    while (session->first)
+        gs_http2_free_stream(session, session->first);
+    gs_http2_drop_header(session);
+    nghttp2_session_del(session->nghttp2);
+    session->nghttp2 = NULL;
+    gs_http2_release(session, session->unsent);
+    session->unsent = NULL;
+}
+
+/* Returns NULL if memory is exhausted: then the session is over, and all it has is released. */
 static struct gs_http2_session *enter(struct gs_http_conn *conn, uint64_t now_ns)
 {
     struct gs_http2_session *session = gs_http2_session_of(conn);
     session->conn = conn;
     session->now_ns = now_ns;
-    return session;
-}
-
-static void fail(struct gs_http2_session *session)
-{
-    session->conn->state = GS_HTTP_CONN_CLOSED;
+    if (gs_http2_take_desk(session))
+        return session;
+    fail(session);
+    end_nghttp2(session);
+    return NULL;
 }
 
 void gs_http2_terminate(struct gs_http2_session *session, uint32_t error)
@@ -193,6 +209,8 @@ static void receive(struct gs_http_conn *conn, const char *bytes, size_t n, uint
 {
     struct gs_http2_session *session = enter(conn, now_ns);
     size_t taken = 0;
+    if (!session)
+        return;
     while (n && !session->is_ending && conn->state != GS_HTTP_CONN_CLOSED) {
         size_t part = gs_http2_look_at(session, bytes, n);
         take(session, bytes, part);
@@ -210,13 +228,17 @@ static void receive(struct gs_http_conn *conn, const char *bytes, size_t n, uint
 /* A load that is requested starts once the output is sent: a download does not go on before. */
 static void resume(struct gs_http_conn *conn, uint64_t now_ns)
 {
-    if (!conn->load || conn->load->is_taken)
-        advance(enter(conn, now_ns));
+    struct gs_http2_session *session =
+        !conn->load || conn->load->is_taken ? enter(conn, now_ns) : NULL;
+    if (session)
+        advance(session);
 }
 
 static void loaded(struct gs_http_conn *conn, struct gs_http_load *load, uint64_t now_ns)
 {
     struct gs_http2_session *session = enter(conn, now_ns);
+    if (!session)
+        return;
     struct gs_http2_stream *stream = session->loading;
     session->loading = NULL;
     if (stream)
@@ -227,6 +249,8 @@ static void loaded(struct gs_http_conn *conn, struct gs_http_load *load, uint64_
 static void end(struct gs_http_conn *conn, uint64_t now_ns)
 {
     struct gs_http2_session *session = enter(conn, now_ns);
+    if (!session)
+        return;
     gs_http2_terminate(session, NGHTTP2_NO_ERROR);
     produce(session);
     session->base.is_over = true;
@@ -234,12 +258,9 @@ static void end(struct gs_http_conn *conn, uint64_t now_ns)
 
 static void free_session(struct gs_http_conn *conn)
 {
-    struct gs_http2_session *session = enter(conn, 0);
-    while (session->first)
-        gs_http2_free_stream(session, session->first);
-    gs_http2_drop_header(session);
-    nghttp2_session_del(session->nghttp2);
-    gs_http2_release(session, session->unsent);
+    struct gs_http2_session *session = gs_http2_session_of(conn);
+    if (enter(conn, 0))
+        end_nghttp2(session);
     free(session);
     conn->http2 = NULL;
 }

@@ -61,7 +61,10 @@ struct gs_http2_session {
     nghttp2_session *nghttp2;
     nghttp2_mem memory;
     size_t allocated;
-    bool has_block; /* that the sessions of a service share (memory.c) */
+    bool has_block;                 /* that the sessions of a service share (memory.c), */
+    uint8_t parts;                  /* and which parts of the desk it has */
+    struct gs_http2_packed *packed; /* their contents, while another session runs */
+    void *reserve;                  /* memory for these, until then */
     bool is_starting;
     bool is_ending;               /* because of an error: what is received is discarded */
     uint8_t header_n, header[13]; /* of the frame that is received next */
@@ -100,6 +103,10 @@ static inline struct gs_http2_session *gs_http2_session_of(struct gs_http_conn *
 
 /* libnghttp2's allocator for the session. */
 void gs_http2_memory_init(struct gs_http2_session *session);
+
+/* Before libnghttp2 is called: it finds the session's tables. Returns false if memory is exhausted:
+ * then the session must end before another one runs. */
+bool gs_http2_take_desk(struct gs_http2_session *session);
 
 /* Memory of a stream: counted, too. */
 void *gs_http2_realloc(struct gs_http2_session *session, void *memory, size_t n);

@@ -1,5 +1,6 @@
 #include "http_server/connection.h"
 
+#include "http/head_end.h"
 #include "http/request.h"
 #include "http_server/session.h"
 

@@ -1,5 +1,6 @@
 /* Fuzzes the request parser with any bytes: the end of the head is found for any split, and the
  * parsed values lie within the head and are valid. */
+#include "http/head_end.h"
 #include "http/host.h"
 #include "http/request.h"
 #include "http/token.h"

@@ -3,6 +3,7 @@
  * Standard input: streams, each a length of four bytes, little-endian, and that number of
  * bytes. Standard output: a line of JSON for each, texts in hexadecimal. */
 #include "http/chunked.h"
+#include "http/head_end.h"
 #include "http/request.h"
 #include "http/token.h"
 

@@ -1,4 +1,4 @@
-#include "http/request.h"
+#include "http/head_end.h"
 #include "tests/test.h"
 
 #include <errno.h>

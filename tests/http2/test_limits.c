@@ -25,7 +25,7 @@ TEST(an_idle_session_takes_little_memory)
         client_get(&client, "GET", i % 2 ? "/f" : "/middle", NULL, NULL);
     client_exchange(&client);
     CHECK(gs_http_conn_is_idle(&client.drive.conn));
-    CHECK(session_of()->allocated + sizeof(struct gs_http2_session) < 12000);
+    CHECK(session_of()->allocated + sizeof(struct gs_http2_session) < 5000);
     CHECK_EQ(client_stop(&client), 0);
 }
 

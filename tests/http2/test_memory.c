@@ -114,3 +114,91 @@ TEST(each_allocation_may_fail)
     CHECK_EQ(client_stop(&client), 0);
     CHECK_EQ(live, 0);
 }
+
+/* ---- Two sessions of one service ---- */
+
+static struct client other;
+static struct gs_http_service *others_own;
+
+static void start_both(void)
+{
+    static const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}};
+    client_start(&client, NULL);
+    drive_write(&client.drive, "f", "hello");
+    client_reopen(&client, settings, 1);
+    client_start(&other, NULL);
+    others_own = other.drive.service;
+    other.drive.service = client.drive.service;
+    client_reopen(&other, settings, 1);
+}
+
+static void stop_both(void)
+{
+    other.drive.service = others_own;
+    CHECK_EQ(client_stop(&other), 0);
+    CHECK_EQ(client_stop(&client), 0);
+    CHECK_EQ(live, 0);
+}
+
+static void start_to_get(struct client *one)
+{
+    CHECK_EQ(client_get(one, "GET", "/f", NULL, NULL), 1);
+    client_exchange(one);
+    CHECK_EQ(one->streams[1].status, 200u);
+    CHECK_EQ(one->streams[1].body_n, 0u);
+}
+
+static void get_the_rest(struct client *one)
+{
+    CHECK_EQ(nghttp2_submit_window_update(one->session, 0, 1, 100), 0);
+    client_exchange(one);
+    CHECK(one->streams[1].is_closed);
+    CHECK_EQ(one->streams[1].error, 0u);
+    CHECK_STR(one->streams[1].body, "hello");
+}
+
+static void ping(struct client *one)
+{
+    unsigned before = one->pings;
+    CHECK_EQ(nghttp2_submit_ping(one->session, 0, NULL), 0);
+    client_exchange(one);
+    CHECK_EQ(one->pings, before + 1);
+}
+
+TEST(sessions_of_a_service_keep_their_streams_apart)
+{
+    start_both();
+    start_to_get(&client);
+    start_to_get(&other);
+    ping(&client);
+    ping(&other);
+    get_the_rest(&client);
+    ping(&other);
+    client_reopen(&client, NULL, 0);
+    get_the_rest(&other);
+    client_get(&client, "GET", "/f", NULL, NULL);
+    client_exchange(&client);
+    CHECK_STR(client.streams[1].body, "hello");
+    stop_both();
+}
+
+/* If two fail, neither what the first session leaves nor the second finds memory of its own. */
+TEST(a_session_that_finds_no_memory_harms_no_other)
+{
+    start_both();
+    start_to_get(&client);
+    for (unsigned long i = 2; i < 80; i++) {
+        client_reopen(&other, NULL, 0);
+        client_exchange(&other);
+        ping(&client);
+        allocations = 0;
+        fails_from = i / 2;
+        fails_to = i / 2 + 1 + i % 2;
+        client_get(&other, "GET", "/f", NULL, NULL);
+        client_exchange(&other);
+        fails_from = fails_to = UINT64_MAX;
+        ping(&client);
+    }
+    get_the_rest(&client);
+    stop_both();
+}
