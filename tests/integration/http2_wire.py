@@ -38,7 +38,7 @@ class Stream:
     """What was received of a response."""
 
     responses: list[Response] = field(default_factory=list)  # the last one is final
-    body: bytes = b""
+    body: bytearray = field(default_factory=bytearray)
     is_over: bool = False
     error: int | None = None
 
@@ -150,7 +150,7 @@ class Http2Wire(Wire):
     def exactly(self, n: int) -> bytes:
         """Receive n bytes."""
         while len(self.buffer) < n:
-            data = self.socket.recv(1 << 20)
+            data = self.socket.recv(4 * FRAME_MAX)
             if not data:
                 raise EndedError(self.buffer)
             self.buffer += data
@@ -205,7 +205,7 @@ class Http2Wire(Wire):
         if not stream.responses:
             raise ResetError(stream.error or 0)
         response = stream.responses[-1]
-        response.body = stream.body
+        response.body = bytes(stream.body)
         assert "date" in response.fields
         length = response.fields.get("content-length")
         has_body = method != "HEAD" and response.status != 304

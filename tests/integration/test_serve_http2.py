@@ -2,9 +2,10 @@
 
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
-from conftest import SMALL
+from conftest import SMALL, Serve, sparse
 from http2_wire import (
     END_HEADERS,
     END_STREAM,
@@ -17,7 +18,7 @@ from http2_wire import (
 )
 from metrics import PATH, read, value
 from server import Server, has_http2
-from wire import Wire
+from wire import Wire, request
 
 from tls import listen_arguments
 
@@ -98,3 +99,18 @@ def test_rapid_resets_end_their_connections_while_others_are_served(shared: Serv
             check_refusal(address)
             assert other.get("/").body == SMALL
     assert value(read(shared), "http2_abuses_total") == before + connections
+
+
+def test_an_urgent_page_overtakes_a_download(serve: Serve, root: Path) -> None:
+    sparse(root / "huge.bin", 8 << 20)
+    server = serve(root)
+    with Http2Wire(server.address, receive_buffer=65536) as wire:
+        wire.send(request("GET", "/huge.bin"))
+        while not wire.streams[1].body:
+            wire.receive_frame()
+        wire.send(request("GET", "/a.txt", Priority="u=0"))
+        wire.next_response = 3
+        assert wire.response().body == b"hello\n"
+        assert not wire.streams[1].is_over
+        wire.next_response = 1
+        assert len(wire.response().body) == 8 << 20
