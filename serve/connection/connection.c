@@ -311,6 +311,8 @@ void serve_connection_loaded(struct serve_connection *connection, struct gs_http
     gs_http_conn_loaded(&connection->http, load, now_ns);
     serve_shard_note_cached(connection->shard);
     serve_shard_leave(connection->shard);
+    if (connection->tls)
+        serve_tls_resume(connection, now_ns);
 }
 
 /* Here and for gs_http_conn_abort the shard is not locked: they change only the connection, and of

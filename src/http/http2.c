@@ -128,8 +128,9 @@ static bool keeps_window(const struct gs_http_conn *conn, enum gs_http_conn_phas
 /* The output is sent before a file is loaded, since that may take the thread that would send. */
 static unsigned compute_wants(const struct gs_http_conn *conn)
 {
+    bool may_read = !(conn->flags & GS_HTTP_CONN_EOF) && !conn->http2->has_input;
     if (conn->output)
-        return conn->flags & GS_HTTP_CONN_EOF ? GS_HTTP_WRITE : GS_HTTP_WRITE | GS_HTTP_READ;
+        return may_read ? GS_HTTP_WRITE | GS_HTTP_READ : GS_HTTP_WRITE;
     if (conn->load)
         return conn->load->is_taken ? 0 : GS_HTTP_LOAD;
     return GS_HTTP_READ;

@@ -15,6 +15,7 @@ struct gs_http2 {
     uint32_t answering; /* of these: with a complete request */
     uint32_t receiving; /* of these: with an incomplete body */
     bool is_in_header;  /* a header block is incomplete */
+    bool has_input;     /* kept until the load is complete, or the output sent */
     bool has_response;  /* the output contains a part of one */
     bool is_draining;   /* the peer was told to open no more streams */
     bool is_over;       /* once all output is sent, the connection ends */

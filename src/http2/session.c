@@ -205,24 +205,77 @@ static void take(struct gs_http2_session *session, const char *bytes, size_t n)
         gs_http2_end_abuse(session);
 }
 
-static void receive(struct gs_http_conn *conn, const char *bytes, size_t n, uint64_t now_ns)
+static bool has_ended(const struct gs_http2_session *session)
 {
-    struct gs_http2_session *session = enter(conn, now_ns);
-    size_t taken = 0;
-    if (!session)
-        return;
-    while (n && !session->is_ending && conn->state != GS_HTTP_CONN_CLOSED) {
-        size_t part = gs_http2_look_at(session, bytes, n);
-        take(session, bytes, part);
-        bytes += part;
-        n -= part;
-        taken += part;
-        if (n && (taken >= PART || session->allocated > GS_HTTP2_MEMORY_MAX / 2)) {
+    return session->is_ending || session->conn->state == GS_HTTP_CONN_CLOSED;
+}
+
+/* The heads of many requests take much memory, and what they were received in, little: so it is kept
+ * until the load is complete, or the output sent, for which the peer need send nothing. */
+static bool must_wait(const struct gs_http2_session *session)
+{
+    const struct gs_http_conn *conn = session->conn;
+    return (conn->load || conn->output) && session->allocated > GS_HTTP2_MEMORY_MAX / 2;
+}
+
+/* Returns how many bytes were taken. */
+static size_t process(struct gs_http2_session *session, const char *bytes, size_t n)
+{
+    size_t at = 0, advanced = 0;
+    while (at < n && !has_ended(session) && !must_wait(session)) {
+        size_t part = gs_http2_look_at(session, bytes + at, n - at);
+        take(session, bytes + at, part);
+        at += part;
+        if (at < n && (at - advanced >= PART || session->allocated > GS_HTTP2_MEMORY_MAX / 2)) {
             advance(session);
-            taken = 0;
+            advanced = at;
         }
     }
     advance(session);
+    return has_ended(session) ? n : at;
+}
+
+static void keep_input(struct gs_http2_session *session, const char *bytes, size_t n)
+{
+    char *input = realloc(session->input, session->input_n + n);
+    if (!input) {
+        fail(session);
+        return;
+    }
+    memcpy(input + session->input_n, bytes, n);
+    session->input = input;
+    session->input_n += n;
+    session->base.has_input = true;
+}
+
+static void process_input(struct gs_http2_session *session)
+{
+    size_t done = process(session, session->input, session->input_n);
+    session->input_n -= done;
+    session->base.has_input = session->input_n > 0;
+    if (session->input_n) {
+        memmove(session->input, session->input + done, session->input_n);
+        return;
+    }
+    free(session->input);
+    session->input = NULL;
+}
+
+static void receive(struct gs_http_conn *conn, const char *bytes, size_t n, uint64_t now_ns)
+{
+    struct gs_http2_session *session = enter(conn, now_ns);
+    if (!session)
+        return;
+    size_t done = session->input_n ? 0 : process(session, bytes, n);
+    if (done < n)
+        keep_input(session, bytes + done, n - done);
+}
+
+static void go_on(struct gs_http2_session *session)
+{
+    advance(session);
+    if (session->input_n && session->conn->state != GS_HTTP_CONN_CLOSED)
+        process_input(session);
 }
 
 /* A load that is requested starts once the output is sent: a download does not go on before. */
@@ -231,7 +284,7 @@ static void resume(struct gs_http_conn *conn, uint64_t now_ns)
     struct gs_http2_session *session =
         !conn->load || conn->load->is_taken ? enter(conn, now_ns) : NULL;
     if (session)
-        advance(session);
+        go_on(session);
 }
 
 static void loaded(struct gs_http_conn *conn, struct gs_http_load *load, uint64_t now_ns)
@@ -243,7 +296,7 @@ static void loaded(struct gs_http_conn *conn, struct gs_http_load *load, uint64_
     session->loading = NULL;
     if (stream)
         (void)gs_http2_answer(session, stream, load);
-    advance(session);
+    go_on(session);
 }
 
 static void end(struct gs_http_conn *conn, uint64_t now_ns)
@@ -261,6 +314,7 @@ static void free_session(struct gs_http_conn *conn)
     struct gs_http2_session *session = gs_http2_session_of(conn);
     if (enter(conn, 0))
         end_nghttp2(session);
+    free(session->input);
     free(session);
     conn->http2 = NULL;
 }

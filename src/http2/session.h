@@ -75,6 +75,8 @@ struct gs_http2_session {
     nghttp2_rcbuf *method, *path, *authority; /* of the header block that is incomplete */
     char *unsent; /* a frame that had no room in the output; NULL: none */
     size_t unsent_n, unsent_size;
+    char *input; /* received, and not handled yet; NULL: nothing */
+    size_t input_n;
     int32_t newest, newest_reset; /* streams: that the peer has opened, and that we have reset */
     uint64_t opened;              /* of the 64 before the newest, which were opened */
     unsigned large;               /* responses that have memory of their own */

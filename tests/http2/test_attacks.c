@@ -171,25 +171,48 @@ TEST(a_peer_that_splits_a_header_block_too_often_is_told_why_it_is_refused)
     check_ended_calmly();
 }
 
-TEST(a_peer_that_makes_a_session_too_large_is_told_why_it_is_refused)
+/* Requests with large heads, together. */
+static void send_large_heads(int count)
 {
     static char value[31000], all[4 * sizeof value];
     const uint8_t *bytes;
     ssize_t n;
     size_t sum = 0;
-    begin();
     memset(value, 'x', sizeof value - 1);
-    client.drive.hold_loads = true;
-    for (int i = 0; i < 4; i++)
-        client_get(&client, "GET", "/f", "x-large", value);
+    for (int i = 0; i < count; i++)
+        client_get(&client, "GET", i ? "/f" : "/other", "x-large", value);
     while ((n = nghttp2_session_mem_send(client.session, &bytes)) > 0) {
         memcpy(all + sum, bytes, (size_t)n);
         sum += (size_t)n;
     }
     drive_send_bytes(&client.drive, all, sum);
+}
+
+TEST(a_peer_that_makes_a_session_too_large_is_told_why_it_is_refused)
+{
+    static const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}};
+    start();
+    client_reopen(&client, settings, 1);
+    for (int i = 0; i < 4; i++) /* more than that are not answered while these wait */
+        client_get(&client, "GET", "/f", NULL, NULL);
+    client_exchange(&client);
+    send_large_heads(3);
+    check_ended_calmly();
+}
+
+TEST(large_heads_wait_while_a_file_is_loaded)
+{
+    start();
+    client.drive.hold_loads = true;
+    send_large_heads(4);
+    CHECK(session_of()->allocated < GS_HTTP2_MEMORY_MAX);
     client.drive.hold_loads = false;
     drive_serve(&client.drive);
-    check_ended_calmly();
+    client_exchange(&client);
+    CHECK_EQ(client.drive.logged_count, 4u);
+    CHECK_EQ(client.drive.counts.http2_refused, 0u);
+    CHECK(!session_of()->base.has_input && gs_http_conn_is_idle(&client.drive.conn));
+    CHECK_EQ(client_stop(&client), 0);
 }
 
 /* ---- Time ---- */

@@ -6,11 +6,14 @@ from pathlib import Path
 
 import pytest
 from conftest import SMALL, Serve, sparse
+from http2_records import Records, get_frame
 from http2_wire import (
     END_HEADERS,
     END_STREAM,
     HEADERS,
+    PREFACE,
     RST_STREAM,
+    SETTINGS,
     Http2Wire,
     ResetError,
     Stream,
@@ -114,3 +117,15 @@ def test_an_urgent_page_overtakes_a_download(serve: Serve, root: Path) -> None:
         assert not wire.streams[1].is_over
         wire.next_response = 1
         assert len(wire.response().body) == 8 << 20
+
+
+def test_what_was_received_with_a_request_that_was_reset_is_answered(shared: Server) -> None:
+    client = Records(shared.addresses[0][:2])
+    client.send(PREFACE + frame(SETTINGS, 0, 0))
+    client.wait_for(SETTINGS, 0)
+    # The load starts before the reset is seen, and then nothing is answered when it is complete.
+    unused = frame(2, 0, 9, b"\0\0\0\0\1") * 400
+    reset = frame(RST_STREAM, 0, 1, CANCEL)
+    client.send(get_frame(1, b"/nonesuch") + unused + reset, get_frame(3, b"/"))
+    client.wait_for(HEADERS, 3)
+    client.socket.close()
