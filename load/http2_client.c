@@ -94,6 +94,13 @@ static void parse(void *data, const void *bytes, size_t n)
         worker->metrics.parse_reason = nghttp2_strerror((int)used);
 }
 
+static void *parse_early(void *argument)
+{
+    struct http2_client *client = argument;
+    parse(client, client->connection.tls.early, client->connection.tls.early_n);
+    return NULL;
+}
+
 static ssize_t on_received(void *data, const void *bytes, size_t n)
 {
     struct http2_client *client = data;
@@ -131,6 +138,8 @@ static int start_session(struct http2_client *client)
     for (struct gs_list *link = gs_list_first(&client->in_flight);
          !err && link != &client->in_flight; link = link->next)
         err = gs_load_http2_submit(client, gs_container_of(link, struct http2_stream, link));
+    if (!err && client->connection.tls.early)
+        gs_thread_call_on_worker_stack(parse_early, client);
     return err ? -ENOMEM : 0;
 }
 

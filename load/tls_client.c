@@ -4,6 +4,7 @@
 #include <gossamer/thread.h>
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* A record has at most 16 KiB of plaintext, and 256 bytes more while it is decrypted. */
@@ -156,9 +157,25 @@ ssize_t gs_load_tls_receive(struct load_tls *tls, const void *bytes, size_t n, l
     return total ? total : got;
 }
 
-static ssize_t on_handshake(void *tls, const void *bytes, size_t n)
+/* Without memory, `early` stays NULL, although early_n is not 0. */
+static void keep_early(void *data, const void *bytes, size_t n)
 {
-    return gs_load_tls_receive(tls, bytes, n, NULL, NULL);
+    struct load_tls *tls = data;
+    bool is_lost = tls->early_n && !tls->early;
+    char *early = is_lost ? NULL : realloc(tls->early, tls->early_n + n);
+    if (early)
+        memcpy(early + tls->early_n, bytes, n);
+    else
+        free(tls->early);
+    tls->early = early;
+    tls->early_n += n;
+}
+
+static ssize_t on_handshake(void *data, const void *bytes, size_t n)
+{
+    struct load_tls *tls = data;
+    ssize_t got = gs_load_tls_receive(tls, bytes, n, keep_early, tls);
+    return got > 0 && !tls->early ? -ENOMEM : got;
 }
 
 int gs_load_tls_connect(struct load_tls *tls, const struct load_tls_target *target, int fd,
@@ -174,6 +191,8 @@ int gs_load_tls_connect(struct load_tls *tls, const struct load_tls_target *targ
         n = flush(tls, deadline_ns);
         if (!n)
             n = gs_recv_with(fd, on_handshake, tls, deadline_ns);
+        if (n > 0 && target->protocol)
+            n = -EAGAIN; /* the settings of HTTP/2 */
         if (n >= 0)
             return -EPROTO; /* closed, or data before the first request */
     }
@@ -202,6 +221,9 @@ void gs_load_tls_close(struct load_tls *tls, const struct load_tls_target *targe
     run(take_session_and_close, &call);
     (void)!flush(tls, 0);
     run(free_engine, &call);
+    free(tls->early);
+    tls->early = NULL;
+    tls->early_n = 0;
 }
 
 void gs_load_tls_done(struct load_tls *tls)

@@ -36,10 +36,13 @@ struct load_tls {
     bool is_blocked; /* the socket had no room for all output */
     bool is_other;   /* the server has not chosen the protocol that it must */
     const char *protocol; /* that it must choose; NULL: any */
+    char *early;     /* plaintext that came with the end of the handshake; NULL: none */
+    size_t early_n;
 };
 
 /* Make the handshake on a connected socket. The last message may still be output, which goes out
- * with the first request. Returns 0, -ENOMEM, -EPROTO (the handshake has failed, or the server
+ * with the first request. If the server must choose a protocol, it may speak first: tls->early.
+ * Returns 0, -ENOMEM, -EPROTO (the handshake has failed, or the server
  * closed the connection), or an error of gs_recv or gs_send. */
 GS_MUST_CHECK int gs_load_tls_connect(struct load_tls *tls, const struct load_tls_target *target,
                                       int fd, uint64_t deadline_ns);

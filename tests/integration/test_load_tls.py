@@ -471,3 +471,48 @@ def test_a_server_without_http2_is_an_error_with_a_remedy(
     assert found.report["tls_reason"] == reason
     assert reason in found.text
     assert "--http2" not in (without.report["tls_reason"] or "")
+
+
+SETTINGS = b"\0\0\0\4\0\0\0\0\0"
+RESPONSE_HEADERS = b"\0\0\1\1\5\0\0\0\1\x88"
+"""Frames of HTTP/2; the second is a response 200 without a body to the first request."""
+
+
+class EagerServer(TlsServer):
+    """A server that sends its settings of HTTP/2 with the end of the handshake."""
+
+    def serve(self, plain: socket.socket) -> None:
+        """Make the handshake, send the settings, and respond to a request."""
+        incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.context.set_alpn_protocols(["h2"])
+        tls = self.context.wrap_bio(incoming, outgoing, server_side=True)
+
+        def receive() -> bytes:
+            if tls.version() is None:
+                tls.do_handshake()
+                tls.write(SETTINGS)
+            return tls.read(65536)
+
+        received = b""
+        with plain, contextlib.suppress(OSError):
+            plain.settimeout(TIMEOUT_S)
+            while b"\0\0\0\1" not in received[24:]:  # a frame of the first stream
+                try:
+                    received += receive()
+                except ssl.SSLWantReadError:
+                    plain.sendall(outgoing.read())
+                    incoming.write(plain.recv(65536))
+            tls.write(RESPONSE_HEADERS)
+            plain.sendall(outgoing.read())
+            plain.recv(65536)
+
+
+def test_a_server_of_http2_may_speak_first(tmp_path: Path, certificates: Certificates) -> None:
+    context = certificates.server()
+    context.maximum_version = ssl.TLSVersion.TLSv1_2  # in which the server completes the handshake
+    with running(EagerServer(context)) as server:
+        found = load(tmp_path, server.port, "-c", "1", "-n", "1", "--http2")
+    if "needs nghttp2" in found.stderr:
+        pytest.skip("built without nghttp2")
+    assert (found.status, found.errors()) == (0, {})
+    assert found.report["tls"].startswith("TLSv1.2")

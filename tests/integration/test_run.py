@@ -163,13 +163,38 @@ def test_a_program_with_the_thread_sanitizer_runs_natively(tmp_path: Path) -> No
     assert "the threads are the kernel's: the program is built with the thread" in done.stderr
 
 
-def test_a_program_that_changes_its_user_with_threads_is_told_so() -> None:
-    script = "import os, threading\nthreading.Thread().start()\nos.setuid(os.getuid())\nprint(1)"
-    done = run(sys.executable, "-c", script)
+@pytest.mark.parametrize(
+    "change",
+    [
+        "os.setuid(os.getuid())",
+        "os.setgroups(os.getgroups())",
+        # Only of the thread that makes the call:
+        "c.setfsuid(os.getuid())",
+        "c.setfsgid(os.getgid())",
+        "c.syscall(117, os.getuid(), -1, -1)",  # setresuid
+        "c.syscall(126, bytes(8), bytes(24))",  # capset
+    ],
+)
+def test_a_program_that_changes_its_user_with_threads_is_told_so(change: str) -> None:
+    script = "import ctypes, os, threading\nc = ctypes.CDLL(None)\nthreading.Thread().start()\n"
+    done = run(sys.executable, "-c", f"{script}{change}\nprint(1)")
     assert (done.returncode, done.stdout) == (126, "")
     assert done.stderr == (
         "gossamer run: the program changes its user or groups when it has threads\n"
     )
+
+
+def test_a_program_with_threads_may_ask_for_its_user_and_a_child_may_change_it() -> None:
+    script = (
+        "import ctypes, os, subprocess, sys, threading\n"
+        "threading.Thread().start()\n"
+        "ask = ctypes.CDLL(None).setfsuid\n"
+        "print(ask(-1) == os.geteuid(), os.getresuid() == (os.getuid(),) * 3)\n"
+        "change = lambda: os.setresuid(os.getuid(), -1, -1)\n"
+        "print(subprocess.run(['true'], preexec_fn=change).returncode)"
+    )
+    done = run(sys.executable, "-c", script)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "True True\n0\n", "")
 
 
 @pytest.mark.parametrize("content", [b"", b"\x7fELF", b"\x7fELF\x01" + bytes(100), b"text\n"])

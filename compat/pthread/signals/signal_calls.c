@@ -256,7 +256,7 @@ long gs_call_tgkill(struct task *task, const long *arguments, ucontext_t *contex
     if (arguments[0] <= 0 || (int)arguments[1] <= 0)
         return -EINVAL;
     if (arguments[0] == own_pid() && (int)arguments[2] == SET_USER)
-        gs_report_refusal("the program changes its user or groups when it has threads");
+        gs_credentials_refuse();
     return send_code(arguments[0], (unsigned)arguments[1], (int)arguments[2], SI_TKILL);
 }
 

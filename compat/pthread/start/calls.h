@@ -57,6 +57,8 @@ gs_call_fn gs_call_futex, gs_call_clone, gs_call_clone3, gs_call_fork, gs_call_v
     gs_call_exit, gs_call_exit_group, gs_call_gettid, gs_call_set_tid_address,
     gs_call_set_robust_list, gs_call_get_robust_list, gs_call_rseq, gs_call_prctl,
     gs_call_arch_prctl;
+/* credentials.c */
+gs_call_fn gs_call_set_credentials, gs_call_setfsuid, gs_call_setfsgid;
 /* scheduling.c */
 gs_call_fn gs_call_setaffinity, gs_call_getaffinity, gs_call_setparam, gs_call_getparam,
     gs_call_setscheduler, gs_call_getscheduler, gs_call_rr_interval, gs_call_setattr,

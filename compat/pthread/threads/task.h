@@ -498,6 +498,9 @@ void gs_run_deactivate(struct task *task); /* in a forked child */
 long gs_task_fork(struct task *task, long flags, const long *arguments, ucontext_t *context);
 long gs_exec(struct task *task, long number, const long *arguments);
 void gs_report_refusal(const char *reason) __attribute__((noreturn));
+
+/* The program changes what belongs to a kernel thread, and here to all tasks: it ends. */
+void gs_credentials_refuse(void) __attribute__((noreturn));
 /* The process goes on without the runtime; with --explain it says so. */
 void gs_report_native(const char *reason);
 void gs_report_stats(void);
