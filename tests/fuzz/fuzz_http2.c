@@ -175,7 +175,7 @@ static void check_state(void)
     assert(answering == session->base.answering && receiving == session->base.receiving);
     assert(large == session->large && large <= GS_HTTP2_LARGE_MAX + 1);
     assert(!session->loading || drive.conn.load);
-    assert(session->allocated <= GS_HTTP2_ABUSE_MAX);
+    assert(session->allocated <= GS_HTTP2_ABUSE_MAX || session->is_ending);
 }
 
 /* ---- The same bytes in several pieces ---- */
