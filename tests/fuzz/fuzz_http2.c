@@ -175,12 +175,14 @@ static void check_state(void)
     assert(answering == session->base.answering && receiving == session->base.receiving);
     assert(large == session->large && large <= GS_HTTP2_LARGE_MAX + 1);
     assert(!session->loading || drive.conn.load);
-    assert(session->allocated <= GS_HTTP2_ABUSE_MAX);
+    assert(session->allocated <= GS_HTTP2_ABUSE_MAX || session->is_ending);
 }
 
 /* ---- The same bytes in several pieces ---- */
 
-static void run_session(const uint8_t *bytes, size_t n, size_t split, bool is_opened)
+/* Returns whether the output consists of frames: to what only begins like the preface the answer
+ * may be one of HTTP/1. */
+static bool run_session(const uint8_t *bytes, size_t n, size_t split, bool is_opened)
 {
     events_reset(&drive);
     drive.input_chunk = split;
@@ -191,6 +193,7 @@ static void run_session(const uint8_t *bytes, size_t n, size_t split, bool is_op
     check_state();
     drive_send_eof(&drive);
     assert(gs_http_conn_wants(&drive.conn) == GS_HTTP_CLOSE);
+    return speaks_http2();
 }
 
 /* When a stream is reset depends on the pieces, but no status does. */
@@ -208,13 +211,13 @@ static void compare(struct reader *whole, struct reader *pieces)
 static void check_session(const uint8_t *bytes, size_t n, bool is_opened)
 {
     events_restore_files(&drive);
-    run_session(bytes, n, 0, is_opened); /* this run fills the cache */
-    if (!speaks_http2())
+    (void)run_session(bytes, n, 0, is_opened); /* this run fills the cache */
+    if (!run_session(bytes, n, 0, is_opened))
         return;
-    run_session(bytes, n, 0, is_opened);
     read_output(&readers[0]);
     for (size_t split = 1; split < 8; split += 3) {
-        run_session(bytes, n, split, is_opened);
+        if (!run_session(bytes, n, split, is_opened))
+            continue;
         read_output(&readers[1]);
         compare(&readers[0], &readers[1]);
     }
@@ -270,6 +273,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!drive.service) {
         events_start(&drive);
         gs_http_service_set_http2(drive.service, gs_http2_operations());
+        /* Short inputs exceed these limits. */
+        drive.service->options.max_request_line = 100;
+        drive.service->options.max_header = 200;
+        drive.service->options.max_body = 300;
     }
     if (!size)
         return 0;
