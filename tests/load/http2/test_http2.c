@@ -153,7 +153,7 @@ static void answer_with_bad_status(struct http2 *http2, uint32_t id)
 /* A field of 4000 bytes in the dynamic table, which each further byte repeats. */
 static void answer_with_large_header(struct http2 *http2, uint32_t id)
 {
-    static char block[4200] = "\x88\x40\x01x\x7f\xa1\x1e";
+    char block[4200] = "\x88\x40\x01x\x7f\xa1\x1e";
     memset(block + 7, 'y', 4000);
     memset(block + 4007, 0xbe, 17);
     frames_send(http2, (struct frame){NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id}, block,
