@@ -94,6 +94,7 @@ bench: build build/lab.stamp ## run the benchmarks against floors and peers
 	@tools/bench
 
 soak: build build/lab.stamp ## watch the memory during an hour of full load (SOAK_SECONDS)
+	@$(call cmake_build,release) --target bench/all
 	@mkdir -p runs/bench
 	@build/release/bench/long/soak --seconds $${SOAK_SECONDS:-3600} --json runs/bench/soak.json
 

@@ -102,7 +102,9 @@ class TlsServer:
     listener: socket.socket = field(
         default_factory=lambda: socket.create_server(("127.0.0.1", 0), backlog=1024)
     )
-    lock: threading.Lock = field(default_factory=threading.Lock)
+    lock: threading.Condition = field(default_factory=threading.Condition)
+    awaited: int = 0
+    """No connection is served before there have been so many."""
 
     @property
     def port(self) -> int:
@@ -110,11 +112,13 @@ class TlsServer:
         return int(self.listener.getsockname()[1])
 
     def count(self, connection: Connection) -> None:
-        """Count a handshake."""
+        """Count a handshake, and wait for those that are awaited."""
         with self.lock:
             self.resumed += bool(connection.session_reused)
             self.full += not connection.session_reused
             self.protocols.add(connection.selected_alpn_protocol())
+            self.lock.notify_all()
+            self.lock.wait_for(lambda: self.full + self.resumed >= self.awaited, TIMEOUT_S)
 
     def serve(self, plain: socket.socket) -> None:
         """Make the handshake and serve the connection."""
@@ -302,7 +306,8 @@ def test_requests_and_handshakes_are_counted_as_by_the_server(
     connections, resumed = counts
     context = certificates.server()
     context.maximum_version = ssl.TLSVersion[version]
-    with running(TlsServer(context)) as server:
+    awaited = int(arguments.split()[1])  # otherwise a few connections might take all requests
+    with running(TlsServer(context, awaited=awaited)) as server:
         found = load(tmp_path, server.port, "-n", "24", *arguments.split())
     assert (found.status, found.stderr, found.errors()) == (0, "", {})
     report = found.report
