@@ -105,7 +105,7 @@ def test_rapid_resets_end_their_connections_while_others_are_served(shared: Serv
 
 
 def test_an_urgent_page_overtakes_a_download(serve: Serve, root: Path) -> None:
-    sparse(root / "huge.bin", 32 << 20)
+    sparse(root / "huge.bin", 8 << 20)
     server = serve(root)
     with Http2Wire(server.address, receive_buffer=65536) as wire:
         wire.send(request("GET", "/huge.bin"))
@@ -116,7 +116,7 @@ def test_an_urgent_page_overtakes_a_download(serve: Serve, root: Path) -> None:
         assert wire.response().body == b"hello\n"
         assert not wire.streams[1].is_over
         wire.next_response = 1
-        assert len(wire.response().body) == 32 << 20
+        assert len(wire.response().body) == 8 << 20
 
 
 def test_what_was_received_with_a_request_that_was_reset_is_answered(shared: Server) -> None:
