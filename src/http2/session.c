@@ -210,8 +210,8 @@ static bool has_ended(const struct gs_http2_session *session)
     return session->is_ending || session->conn->state == GS_HTTP_CONN_CLOSED;
 }
 
-/* The heads of many requests take much memory, and what they were received in, little: so it is kept
- * until the load is complete, or the output sent, for which the peer need send nothing. */
+/* The heads of many requests take much memory, and what they were received in, little: so it is
+ * kept until the load is complete, or the output sent, for which the peer need send nothing. */
 static bool must_wait(const struct gs_http2_session *session)
 {
     const struct gs_http_conn *conn = session->conn;
