@@ -1,6 +1,6 @@
 """The web server under attack by clients that send or read one byte per second.
 
-Each attack has 10,000 concurrent clients, beside a normal load. The server's timeouts are short
+Each attack has 9,000 concurrent clients, beside a normal load. The server's timeouts are short
 unless --full is given.
 """
 
@@ -202,7 +202,7 @@ def settings() -> argparse.Namespace:
     parser.set_defaults(rounds=1)
     parser.add_argument("--full", action="store_true", help="use the server's default timeouts")
     parser.add_argument(
-        "--clients", type=int, default=10_000, metavar="N", help="slow clients per attack"
+        "--clients", type=int, default=9_000, metavar="N", help="slow clients per attack"
     )
     return parser.parse_args()
 
