@@ -1,5 +1,5 @@
 // What the program calls, and `gossamer cc` does not do as POSIX threads: each such call is named
-// by a warning (docs/design/cc.md, "Missing").
+// by a warning (docs/cc-differences.md).
 #ifndef GS_COMPILER_DEPARTURES_H
 #define GS_COMPILER_DEPARTURES_H
 
