@@ -43,7 +43,7 @@ static bool take(struct gs_http2_session *session, unsigned *budget)
         return true;
     }
     if (!session->is_ending)
-        gs_http_count(&session->conn->service->counts->http2_abuses, 1);
+        gs_http_count(&session->counts->http2_abuses, 1);
     gs_http2_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
     return false;
 }

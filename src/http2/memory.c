@@ -1,6 +1,6 @@
 /* Most of a session of libnghttp2 is the block of 16 KiB in which it builds a frame. What is built
- * there is copied into the output before the call ends: so all sessions of a service, which run one
- * at a time, have the same block. It is the only large one that is allocated while a session
+ * there is copied into the output before the call ends: so all sessions of a service or
+ * worker, which run one at a time, have the same block. It is the only large one that is allocated while a session
  * starts. */
 #include "http2/session.h"
 
@@ -11,18 +11,18 @@
 
 static void *block_of(const struct gs_http2_session *session)
 {
-    return session->conn->service->http2_block;
+    return session->block ? *session->block : NULL;
 }
 
 static void *take_block(struct gs_http2_session *session, size_t n)
 {
-    struct gs_http_service *service = session->conn->service;
-    if (!service->http2_block)
-        service->http2_block = malloc(n);
-    else if (malloc_usable_size(service->http2_block) < n)
+    void **block = session->block;
+    if (!*block)
+        *block = malloc(n);
+    else if (malloc_usable_size(*block) < n)
         return NULL;
-    session->has_block = service->http2_block != NULL;
-    return service->http2_block;
+    session->has_block = *block != NULL;
+    return *block;
 }
 
 static bool is_block(const struct gs_http2_session *session, const void *memory)
