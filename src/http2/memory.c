@@ -1,7 +1,7 @@
 /* Most of a session of libnghttp2 is the block of 16 KiB in which it builds a frame. What is built
- * there is copied into the output before the call ends: so all sessions of a service or
- * worker, which run one at a time, have the same block. It is the only large one that is allocated while a session
- * starts. */
+ * there is copied into the output before the call ends: so all sessions of a service or worker,
+ * which run one at a time, have the same block. It is the only large one that is allocated while a
+ * session starts. */
 #include "http2/session.h"
 
 #include <malloc.h>

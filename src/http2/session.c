@@ -1,4 +1,4 @@
-/* A session of libnghttp2, whoever uses its streams. */
+/* A session of libnghttp2, for any use of its streams. */
 #include "http2/streams.h"
 
 #include <errno.h>

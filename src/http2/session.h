@@ -44,6 +44,7 @@ struct gs_http2_stream {
     bool has_body;         /* it announced one */
     bool body_is_complete; /* the peer has ended it */
     bool is_broken;        /* memory for its head was exhausted */
+    bool is_read;          /* its body is wanted although the response is complete */
     uint16_t status;       /* to refuse it with, since its head is too large; 0: it is not */
     uint32_t head_n, head_size;
     uint32_t version; /* where in the head */

@@ -131,7 +131,7 @@ static void on_end_sent(struct gs_http2_session *session, int32_t id)
 {
     const struct gs_http2_stream *stream =
         nghttp2_session_get_stream_user_data(session->nghttp2, id);
-    if (stream && !stream->body_is_complete)
+    if (stream && !stream->body_is_complete && !stream->is_read)
         (void)nghttp2_submit_rst_stream(session->nghttp2, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
 }
 
