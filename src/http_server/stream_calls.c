@@ -54,8 +54,18 @@ static void read_body(struct gs_http_streams *streams, struct gs_http_stream *re
         answer_call(request, (ssize_t)n);
     } else if (request->body_is_complete) {
         answer_call(request, 0);
-    } else if (!request->http2) {
+    } else if (!request->http2 || streams->has_ended) {
         answer_call(request, -ECONNRESET);
+    }
+}
+
+void gs_http_streams_end_input(struct gs_http_streams *streams)
+{
+    streams->has_ended = true;
+    GS_LIST_FOREACH (link, &streams->requests) {
+        struct gs_http_stream *request = gs_container_of(link, struct gs_http_stream, link);
+        if (request->pending == GS_HTTP_CALL_READ)
+            read_body(streams, request);
     }
 }
 

@@ -114,7 +114,8 @@ static bool receive(struct gs_http_streams *streams)
         take_input(streams);
         if (n < 0)
             fail(streams);
-        streams->has_ended = !n;
+        if (!n)
+            gs_http_streams_end_input(streams);
     }
     return true;
 }

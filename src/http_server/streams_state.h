@@ -22,6 +22,9 @@ struct gs_http_streams {
 
 extern const struct gs_http2_user gs_http_streams_user;
 
+/* The client sends nothing more: bodies that are incomplete stay so. */
+void gs_http_streams_end_input(struct gs_http_streams *streams);
+
 /* Let all calls of the requests that are there fail, now and later. */
 void gs_http_streams_leave(struct gs_http_streams *streams);
 
