@@ -33,13 +33,13 @@ struct peer {
     unsigned goaways, pings, settings;
     int32_t last_stream; /* of the last GOAWAY */
     uint32_t goaway_error;
-    struct peer_stream streams[PEER_STREAMS];
+    struct peer_stream streams[PEER_STREAMS]; /* the number of older ones is used again */
 };
 
 static inline struct peer_stream *peer_stream(struct peer *peer, int32_t id)
 {
-    MUST(id > 0 && id / 2 < PEER_STREAMS);
-    return &peer->streams[id / 2];
+    MUST(id > 0);
+    return &peer->streams[id / 2 % PEER_STREAMS];
 }
 
 static inline int peer_on_header(nghttp2_session *session, const nghttp2_frame *frame,
