@@ -38,7 +38,7 @@ void gs_http2_note_work(struct gs_http2_session *session, uint64_t n)
 void gs_http2_end_abuse(struct gs_http2_session *session)
 {
     if (!session->is_ending)
-        gs_http_count(&session->conn->service->counts->http2_abuses, 1);
+        gs_http_count(&session->counts->http2_abuses, 1);
     gs_http2_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 

@@ -1,0 +1,333 @@
+/* HTTP/2: deadlines, limits, and the end of a connection and of the server. */
+#include "tests/http_server/http2/peer.h"
+
+#include <stdatomic.h>
+
+static struct peer peer;
+
+static void greet(struct gs_http_exchange *exchange, void *unused)
+{
+    (void)unused;
+    MUST_EQ(gs_http_respond(exchange, 200, NULL, "hello", 5), 0);
+}
+
+static void run_until_over(void)
+{
+    while (!peer.is_over) {
+        peer_send(&peer);
+        if (!peer.is_over)
+            peer_receive(&peer);
+    }
+}
+
+/* ---- The end of the server ---- */
+
+static struct gs_semaphore entered, may_answer;
+static atomic_int handler_result;
+
+static void answer_later(struct gs_http_exchange *exchange, void *unused)
+{
+    (void)unused;
+    gs_semaphore_post(&entered);
+    atomic_store(&handler_result, gs_semaphore_wait(&may_answer, GS_NEVER));
+    (void)!gs_http_respond(exchange, 200, NULL, "done", 4);
+}
+
+static void *drain(void *unused)
+{
+    start_server();
+    peer_open(&peer, connect_client());
+    int32_t id = peer_get(&peer, "/");
+    peer_send(&peer);
+    MUST_EQ(gs_semaphore_wait(&entered, GS_NEVER), 0);
+    gs_thread_cancel(server_thread);
+    PEER_UNTIL(&peer, peer.goaways == 1);
+    MUST_EQ(peer.last_stream, INT32_MAX);
+    PEER_UNTIL(&peer, peer.goaways == 2); /* after our answer to its PING */
+    MUST_EQ(peer.last_stream, id);
+    MUST_EQ(peer.goaway_error, NGHTTP2_NO_ERROR);
+    gs_semaphore_post(&may_answer);
+    run_until_over();
+    MUST_EQ(peer.error, 0);
+    MUST_EQ(strcmp(peer_stream(&peer, id)->body, "done"), 0);
+    MUST_EQ(peer_stream(&peer, id)->error, NGHTTP2_NO_ERROR);
+    MUST_EQ(atomic_load(&handler_result), 0);
+    peer_close(&peer);
+    MUST_EQ((intptr_t)join(server_thread), 0);
+    gs_close(server_listener);
+    return unused;
+}
+
+TEST(draining_server_sends_goaway_and_waits_for_the_streams)
+{
+    serve_with(&(struct gs_http_server){.handler = answer_later, .drain_timeout_ns = PATIENCE_NS},
+               drain);
+}
+
+/* It does not answer the PING. */
+static void *drain_silent_client(void *unused)
+{
+    start_server();
+    peer_open(&peer, connect_client());
+    MUST_EQ(peer_fetch(&peer, "/")->status, 200);
+    stop_server();
+    while (!peer.is_over)
+        peer_receive(&peer);
+    MUST_EQ(peer.goaways, 2);
+    peer_close(&peer);
+    return unused;
+}
+
+TEST(draining_server_does_not_wait_for_a_silent_client)
+{
+    serve_with(&(struct gs_http_server){.handler = greet, .drain_timeout_ns = PATIENCE_NS},
+               drain_silent_client);
+}
+
+static void *drain_too_long(void *unused)
+{
+    start_server();
+    peer_open(&peer, connect_client());
+    (void)peer_get(&peer, "/");
+    (void)peer_get(&peer, "/");
+    peer_send(&peer);
+    for (int i = 0; i < 2; i++)
+        MUST_EQ(gs_semaphore_wait(&entered, GS_NEVER), 0);
+    stop_server();
+    MUST_EQ(atomic_load(&handler_result), -ECANCELED);
+    peer_close(&peer);
+    return unused;
+}
+
+TEST(handlers_are_canceled_when_the_time_for_draining_is_over)
+{
+    const struct gs_http_server options = {.handler = answer_later,
+                                           .drain_timeout_ns = 20 * GS_MILLISECOND};
+    serve_with(&options, drain_too_long);
+}
+
+static void read_forever(struct gs_http_exchange *exchange, void *unused)
+{
+    char byte;
+    (void)unused;
+    gs_semaphore_post(&entered);
+    atomic_store(&handler_result, (int)gs_http_read(exchange, &byte, 1));
+}
+
+static void *cancel_a_call(void *unused)
+{
+    start_server();
+    peer_open(&peer, connect_client());
+    (void)peer_post(&peer, "/", 0, true);
+    peer_send(&peer);
+    MUST_EQ(gs_semaphore_wait(&entered, GS_NEVER), 0);
+    stop_server();
+    int result = atomic_load(&handler_result);
+    MUST(result == -ECANCELED || result == -ECONNRESET);
+    peer_close(&peer);
+    return unused;
+}
+
+TEST(handler_that_waits_for_its_stream_is_canceled)
+{
+    serve_with(
+        &(struct gs_http_server){.handler = read_forever, .drain_timeout_ns = 20 * GS_MILLISECOND},
+        cancel_a_call);
+}
+
+/* ---- Deadlines ---- */
+
+static void *be_idle(void *unused)
+{
+    start_server();
+    peer_open(&peer, connect_client());
+    MUST_EQ(peer_fetch(&peer, "/")->status, 200);
+    run_until_over();
+    MUST_EQ(peer.error, 0);
+    MUST_EQ(peer.goaways, 1);
+    MUST_EQ(peer.goaway_error, NGHTTP2_NO_ERROR);
+    peer_close(&peer);
+    stop_server();
+    return unused;
+}
+
+TEST(idle_connection_is_closed)
+{
+    serve_with(&(struct gs_http_server){.handler = greet, .idle_timeout_ns = 30 * GS_MILLISECOND},
+               be_idle);
+}
+
+/* A head without END_HEADERS. */
+static void *send_half_a_head(void *unused)
+{
+    static const unsigned char frame[] = {0, 0, 1, 1, 1, 0, 0, 0, 1, 0x82};
+    start_server();
+    peer_open(&peer, connect_client());
+    PEER_UNTIL(&peer, peer.settings >= 2);
+    MUST_EQ(gs_send_all(peer.fd, frame, sizeof frame, GS_NEVER), sizeof frame);
+    while (!peer.is_over)
+        peer_receive(&peer);
+    MUST_EQ(peer.goaways, 1);
+    peer_close(&peer);
+    stop_server();
+    return unused;
+}
+
+TEST(incomplete_head_is_timed_out)
+{
+    serve_with(&(struct gs_http_server){.handler = greet, .header_timeout_ns = 30 * GS_MILLISECOND},
+               send_half_a_head);
+}
+
+static void read_all(struct gs_http_exchange *exchange, void *unused)
+{
+    char bytes[10];
+    (void)unused;
+    MUST_EQ(gs_http_read_all(exchange, bytes, sizeof bytes), -ETIMEDOUT);
+}
+
+static void *send_half_a_body(void *unused)
+{
+    start_server();
+    peer_open(&peer, connect_client());
+    int32_t id = peer_post(&peer, "/", 5, true);
+    PEER_UNTIL(&peer, peer_stream(&peer, id)->is_closed);
+    MUST_EQ(peer_stream(&peer, id)->status, 408);
+    MUST(!peer.is_over);
+    peer_close(&peer);
+    stop_server();
+    return unused;
+}
+
+TEST(slow_body_is_timed_out)
+{
+    serve_with(
+        &(struct gs_http_server){.handler = read_all, .body_timeout_ns = 30 * GS_MILLISECOND},
+        send_half_a_body);
+}
+
+static void write_forever(struct gs_http_exchange *exchange, void *unused)
+{
+    static char page[100000];
+    (void)unused;
+    int err = gs_http_start(exchange, 200, NULL, GS_HTTP_UNKNOWN);
+    while (!err)
+        err = gs_http_write(exchange, page, sizeof page);
+    atomic_store(&handler_result, err);
+    gs_semaphore_post(&entered);
+}
+
+/* Its windows are wide, and it receives nothing. */
+static void *receive_nothing(void *unused)
+{
+    static const nghttp2_settings_entry window = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, INT32_MAX};
+    start_server();
+    peer_open_with(&peer, connect_client(), &window, 1, true);
+    MUST_EQ(nghttp2_submit_window_update(peer.session, 0, 0, 1 << 30), 0);
+    (void)peer_get(&peer, "/");
+    peer_send(&peer);
+    MUST_EQ(gs_semaphore_wait(&entered, GS_NEVER), 0);
+    int result = atomic_load(&handler_result);
+    MUST(result == -ETIMEDOUT || result == -EPIPE);
+    stop_server();
+    peer_close(&peer);
+    return unused;
+}
+
+TEST(client_that_receives_nothing_is_timed_out)
+{
+    serve_with(
+        &(struct gs_http_server){.handler = write_forever, .write_timeout_ns = 50 * GS_MILLISECOND},
+        receive_nothing);
+}
+
+static void *give_way(void *unused)
+{
+    static struct heard heard;
+    start_server();
+    peer_open(&peer, connect_client());
+    MUST_EQ(peer_fetch(&peer, "/")->status, 200);
+    int fd = connect_client();
+    say(fd, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    heard.n = 0;
+    MUST_EQ(hear(fd, &heard, "hello"), 0);
+    run_until_over();
+    MUST_EQ(peer.goaways, 1);
+    gs_close(fd);
+    peer_close(&peer);
+    stop_server();
+    return unused;
+}
+
+TEST(idle_connection_gives_way_to_a_client_that_waits)
+{
+    serve_with(&(struct gs_http_server){.handler = greet, .max_connections = 1}, give_way);
+}
+
+/* ---- Floods ---- */
+
+static void flood_until_over(void (*disturb)(unsigned i))
+{
+    for (unsigned i = 0; !peer.is_over && i < 20000; i++) {
+        disturb(i);
+        if (i % 50 == 49)
+            peer_send(&peer);
+    }
+    while (!peer.is_over)
+        peer_receive(&peer);
+}
+
+static void ping(unsigned i)
+{
+    (void)i;
+    MUST_EQ(nghttp2_submit_ping(peer.session, 0, NULL), 0);
+}
+
+static void reset_at_once(unsigned i)
+{
+    nghttp2_nv fields[] = {peer_field(":method", "GET"), peer_field(":path", "/"),
+                           peer_field(":scheme", "http"), peer_field(":authority", "h")};
+    (void)i;
+    int32_t id = nghttp2_submit_request(peer.session, NULL, fields, 4, NULL, NULL);
+    MUST(id > 0);
+    peer_send(&peer);
+    (void)nghttp2_submit_rst_stream(peer.session, 0, id, NGHTTP2_CANCEL);
+}
+
+static void *flood(void *disturb)
+{
+    start_server();
+    peer_open(&peer, connect_client());
+    flood_until_over((void (*)(unsigned))disturb);
+    peer_close(&peer);
+    peer_open(&peer, connect_client());
+    MUST_EQ(peer_fetch(&peer, "/")->status, 200); /* others are served */
+    peer_close(&peer);
+    stop_server();
+    return NULL;
+}
+
+static void *flood_with_pings(void *unused)
+{
+    (void)unused;
+    return flood((void *)ping);
+}
+
+static void answer_or_not(struct gs_http_exchange *exchange, void *unused)
+{
+    (void)unused;
+    (void)!gs_http_respond(exchange, 200, NULL, "hello", 5);
+}
+
+static void *flood_with_resets(void *unused)
+{
+    (void)unused;
+    return flood((void *)reset_at_once);
+}
+
+TEST(floods_end_the_connection)
+{
+    serve_with(&(struct gs_http_server){.handler = answer_or_not}, flood_with_pings);
+    serve_with(&(struct gs_http_server){.handler = answer_or_not, .migrates = true},
+               flood_with_resets);
+}
