@@ -36,7 +36,7 @@ struct load_tls {
     bool is_blocked; /* the socket had no room for all output */
     bool is_other;   /* the server has not chosen the protocol that it must */
     const char *protocol; /* that it must choose; NULL: any */
-    char *early;     /* plaintext that came with the end of the handshake; NULL: none */
+    char *early;          /* plaintext that came with the end of the handshake; NULL: none */
     size_t early_n;
 };
 

@@ -12,8 +12,8 @@
  * "intermediate", or "modern" by an option. Renegotiation, compression and early data are refused.
  * This header and gossamer/tls*.h belong to the library gossamer-tls.
  *
- * OpenSSL makes the handshake. With its versions 3.0 and 3.6, records of TLS 1.3 are handled here
- * afterwards, with OpenSSL's ciphers, which takes a fifth of the memory. If the environment
+ * OpenSSL makes the handshake. With its versions 3.0, 3.5 and 3.6, records of TLS 1.3 are handled
+ * here afterwards, with OpenSSL's ciphers, which takes a fifth of the memory. If the environment
  * variable GOSSAMER_TLS_RECORDS is "openssl" when a context is made, all is left to OpenSSL.
  *
  * Threads: a context does not change after its creation, and any kernel threads may use it at the

@@ -189,7 +189,7 @@ static bool may_take_over(void)
 {
     unsigned long series = OpenSSL_version_num() >> 20;
     const char *records = secure_getenv("GOSSAMER_TLS_RECORDS");
-    bool is_known = series == 0x300 || series == 0x306;
+    bool is_known = series == 0x300 || series == 0x305 || series == 0x306;
     return is_known && !(records && !strcmp(records, "openssl"));
 }
 

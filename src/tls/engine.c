@@ -143,9 +143,29 @@ static bool is_http(const struct gs_tls_input *input)
     return input->n >= 5 && !memcmp(input->bytes, "HTTP/", 5);
 }
 
+/* Whether a client's first bytes are a request without TLS. OpenSSL 3.5 takes some of these for
+ * records that are too long. Returns OpenSSL's reason; 0: they are not. */
+static int find_request(const struct gs_tls_engine *engine, const struct gs_tls_input *input)
+{
+    static const char *const methods[] = {"CONNE", "GET ",  "HEAD ", "POST ", "PUT ",
+                                          "PATCH", "OPTIO", "DELET", "TRACE"};
+    if (engine->context->is_client || !SSL_in_before(engine->ssl) || input->n < 5)
+        return 0;
+    for (size_t i = 0; i < sizeof methods / sizeof *methods; i++)
+        if (!memcmp(input->bytes, methods[i], strlen(methods[i])))
+            return i ? SSL_R_HTTP_REQUEST : SSL_R_HTTPS_PROXY_REQUEST;
+    return 0;
+}
+
 /* Returns 0: the handshake is complete; or an error. */
 static int make_handshake(struct gs_tls_engine *engine, struct gs_tls_input *input)
 {
+    int request = find_request(engine, input);
+    if (request) {
+        engine->error = ERR_PACK(ERR_LIB_SSL, 0, request);
+        engine->has_failed = true;
+        return -EPROTO;
+    }
     engine->speaks_http = engine->context->is_client && is_http(input);
     ERR_clear_error();
     engine->input = input;

@@ -50,16 +50,21 @@ static void send_frames(void)
 #define HEADERS(flags_, id_, block_)                                                               \
     add_frame(NGHTTP2_HEADERS, flags_, id_, block_, sizeof(block_) - 1)
 
+static void check_only_answer(void)
+{
+    CHECK_EQ(client.drive.logged_count, 1u);
+    CHECK_EQ(client.drive.logged[0].status, 200u);
+    CHECK_STR(client.drive.logged[0].request_line, "GET /f HTTP/2.0");
+    CHECK_EQ(client_stop(&client), 0);
+}
+
 TEST(the_fields_of_a_malformed_request_are_not_those_of_the_next)
 {
     begin();
     HEADERS(ENDS, 1, MALFORMED);
     HEADERS(ENDS, 3, WITH_HOST);
     send_frames();
-    CHECK_EQ(client.drive.logged_count, 1u);
-    CHECK_EQ(client.drive.logged[0].status, 200u);
-    CHECK_STR(client.drive.logged[0].request_line, "GET /f HTTP/2.0");
-    CHECK_EQ(client_stop(&client), 0);
+    check_only_answer();
 }
 
 TEST(the_reset_of_a_malformed_request_leaves_the_next_its_fields)
@@ -73,10 +78,7 @@ TEST(the_reset_of_a_malformed_request_leaves_the_next_its_fields)
               "a",
               3);
     send_frames();
-    CHECK_EQ(client.drive.logged_count, 1u);
-    CHECK_EQ(client.drive.logged[0].status, 200u);
-    CHECK_STR(client.drive.logged[0].request_line, "GET /f HTTP/2.0");
-    CHECK_EQ(client_stop(&client), 0);
+    check_only_answer();
 }
 
 TEST(malformed_requests_leave_no_memory_allocated)

@@ -333,6 +333,13 @@ static int connect_at(unsigned worker)
     }
 }
 
+static void close_three(int a, int b, int c)
+{
+    gs_close(a);
+    gs_close(b);
+    gs_close(c);
+}
+
 static void *give_way_beside_a_busy_worker(void *unused)
 {
     static struct heard heard;
@@ -340,7 +347,15 @@ static void *give_way_beside_a_busy_worker(void *unused)
     const struct gs_thread_attributes beside = {.worker = here};
     server_listener = listen_anywhere(&server_address);
     MUST_EQ(gs_thread_spawn(&beside, run_server, NULL, &server_thread), 0);
-    int oldest = connect_at(there), next = connect_at(here), busy = connect_at(there);
+    int oldest, next, busy;
+    /* After a second the oldest one may give way to another that connects. */
+    for (;;) {
+        uint64_t end_ns = after(GS_SECOND / 2);
+        oldest = connect_at(there), next = connect_at(here), busy = connect_at(there);
+        if (gs_clock_now() < end_ns)
+            break;
+        close_three(oldest, next, busy);
+    }
     say(busy, "GET /busy HTTP/1.1\r\nHost: h\r\n\r\n");
     gs_thread_sleep(after(GS_SECOND + 10 * GS_MILLISECOND));
     int fd = connect_at(here);
@@ -348,9 +363,7 @@ static void *give_way_beside_a_busy_worker(void *unused)
     atomic_store(&may_end, true);
     heard.n = 0;
     MUST_EQ(hear(busy, &heard, "hello"), 0);
-    gs_close(busy);
-    gs_close(oldest);
-    gs_close(next);
+    close_three(oldest, next, busy);
     gs_close(fd);
     stop_server();
     return unused;

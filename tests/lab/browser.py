@@ -57,7 +57,10 @@ def show(chrome: webdriver.Chrome, page: Path, width: int, dark: bool = False) -
 
 
 def requests(chrome: webdriver.Chrome) -> list[str]:
-    """Return the URLs that pages have requested since the last call."""
+    """Return the URLs that pages have requested since the last call.
+
+    The page that the browser shows first, "chrome://newtab", may be loading still.
+    """
     messages: list[dict[str, Any]] = [
         json.loads(entry["message"])["message"] for entry in chrome.get_log("performance")
     ]
@@ -65,4 +68,5 @@ def requests(chrome: webdriver.Chrome) -> list[str]:
         message["params"]["request"]["url"]
         for message in messages
         if message["method"] == "Network.requestWillBeSent"
+        and not message["params"]["documentURL"].startswith("chrome://")
     ]

@@ -20,8 +20,10 @@ static int pair[2];
 static void set_up(void)
 {
     loop = new_loop();
-    if (is_on(loop, "select"))
+    if (is_on(loop, "select")) {
+        gs_loop_free(loop);
         SKIP("select does not report the end of a connection");
+    }
     calls_count = 0;
     last_events = 0;
     gs_io_init(&io, loop, on_io);

@@ -122,6 +122,17 @@ static void server_gets_x(void)
     MUST_EQ(byte, 'x');
 }
 
+/* A receiver waits for the server, and a sender for the receiver. */
+static void start_both(struct gs_thread **ret_receiver, ssize_t *ret_received,
+                       struct gs_thread **ret_sender, ssize_t *ret_sent)
+{
+    connect_and_cut();
+    *ret_receiver = spawn(receive_y, ret_received);
+    await_receiver();
+    *ret_sender = spawn(send_x, ret_sent);
+    await_waiter();
+}
+
 /* ---- The rest arrives ---- */
 
 static void *send_alone(void *unused)
@@ -147,11 +158,8 @@ TEST(a_sender_without_a_receiver_receives_the_rest_itself)
 static void *send_beside_receiver(void *unused)
 {
     ssize_t sent, received;
-    connect_and_cut();
-    struct gs_thread *receiver = spawn(receive_y, &received);
-    await_receiver();
-    struct gs_thread *sender = spawn(send_x, &sent);
-    await_waiter();
+    struct gs_thread *receiver, *sender;
+    start_both(&receiver, &received, &sender, &sent);
     put_rest("");
     join(sender);
     MUST_EQ(sent, 1);
@@ -173,11 +181,8 @@ TEST(a_receiver_that_gets_the_rest_wakes_the_sender)
 static void *receiver_gives_up(void *unused)
 {
     ssize_t sent, received;
-    connect_and_cut();
-    struct gs_thread *receiver = spawn(receive_y, &received);
-    await_receiver();
-    struct gs_thread *sender = spawn(send_x, &sent);
-    await_waiter();
+    struct gs_thread *receiver, *sender;
+    start_both(&receiver, &received, &sender, &sent);
     gs_thread_cancel(receiver);
     join(receiver);
     MUST_EQ(received, -ECANCELED);

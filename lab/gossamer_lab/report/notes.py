@@ -31,7 +31,8 @@ def _cross_check_notes(check: dict[str, Any]) -> list[Note]:
     """Return the notes on the comparison with other load generators."""
     found = [Note(f"Cross-check: {warning}.") for warning in check["warnings"]]
     if check["absent"]:
-        absent = ", ".join(check["absent"])
+        *first, last = check["absent"]
+        absent = f"{', '.join(first)} and {last}" if first else last
         found.append(
             Note(f"The load generator was not checked against {absent}. To install: make peers")
         )
