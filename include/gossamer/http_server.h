@@ -96,9 +96,9 @@ struct gs_http_server {
  *
  * When the thread is canceled, or the listener fails, the server drains: connections that are
  * pending are accepted, idle ones are closed, and the others get "Connection: close" with their
- * next response. After drain_timeout_ns the threads that are left are canceled. The call returns
- * when all connections have been closed and their threads have ended, so a handler must return when
- * its waits return -ECANCELED.
+ * next response, or GOAWAY. After drain_timeout_ns the threads that are left are canceled. The call
+ * returns when all connections have been closed and their threads have ended, so a handler must
+ * return when its waits return -ECANCELED.
  *
  * Returns 0 after a cancellation, -ENOMEM, -EINVAL (there is no handler, the listener does not
  * listen, or the stack size is invalid), -EBADF (not a descriptor, or gs_close was called
@@ -125,8 +125,8 @@ struct gs_http_exchange {
     const char *host;                   /* with the port, if one was sent; NULL: HTTP/1.0 */
     const struct gs_http_field *fields; /* in order; no control characters but tabs */
     unsigned field_count;
-    unsigned minor_version;  /* 0 or 1, of HTTP/1 */
-    uint64_t content_length; /* bytes of the body; GS_HTTP_UNKNOWN: it is chunked */
+    unsigned minor_version;  /* 0 or 1, of HTTP/1; 1 with HTTP/2 */
+    uint64_t content_length; /* bytes of the body; GS_HTTP_UNKNOWN: they were not announced */
     int fd;                  /* the socket, for getpeername */
     bool is_tls;             /* the URL begins with https */
 };
@@ -180,12 +180,12 @@ GS_API GS_MUST_CHECK ssize_t gs_http_read_all(struct gs_http_exchange *exchange,
  */
 
 /* Add a field to the response, before it has started. Fields of the same name are all sent. The
- * fields Connection, Content-Length, Content-Type, Date, Keep-Alive, Trailer, Transfer-Encoding and
- * Upgrade are not the handler's. A line end in a value is refused, because a client or user that
- * provided the value could otherwise forge a response. Returns 0, -EALREADY (it has started),
- * -ENOMEM, -EMSGSIZE (all fields together have more than 64 KiB), or -EINVAL (the name is not a
- * token, or not the handler's; or the value contains a control character other than a tab).
- */
+ * fields Connection, Content-Length, Content-Type, Date, Keep-Alive, Proxy-Connection, Trailer,
+ * Transfer-Encoding and Upgrade are not the handler's. A line end in a value is refused, because a
+ * client or user that provided the value could otherwise forge a response. Returns 0, -EALREADY (it
+ * has started), -ENOMEM, -EMSGSIZE (all fields together have more than 64 KiB), or -EINVAL (the
+ * name is not a token, or not the handler's; or the value contains a control character other than a
+ * tab). */
 GS_API GS_MUST_CHECK int gs_http_set_field(struct gs_http_exchange *exchange, const char *name,
                                            const char *value);
 

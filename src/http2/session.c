@@ -6,8 +6,9 @@
 #define CONTINUATIONS_MAX 8
 #define ACKS_MAX 200
 #define SETTINGS_MAX 32
-#define TABLE_SIZE 4096          /* of the peer's fields */
-#define RESPONSE_TABLE_SIZE 1024 /* of ours */
+#define TABLE_SIZE 4096                         /* of the peer's fields */
+#define RESPONSE_TABLE_SIZE 1024                /* of ours */
+#define RESPONSE_HEADER_MAX ((size_t)256 << 10) /* more than 64 KiB of the shortest fields take */
 
 void gs_http2_terminate(struct gs_http2_session *session, uint32_t error)
 {
@@ -49,7 +50,7 @@ size_t gs_http2_take(struct gs_http2_session *session, const char *bytes, size_t
     ssize_t taken = nghttp2_session_mem_recv(session->nghttp2, (const uint8_t *)bytes, part);
     if (taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC || taken == NGHTTP2_ERR_NOMEM)
         return 0;
-    if (taken < 0 || session->allocated > GS_HTTP2_ABUSE_MAX)
+    if (taken < 0 || session->allocated > GS_HTTP2_ABUSE_MAX + session->memory_more)
         gs_http2_end_abuse(session);
     return part;
 }
@@ -74,6 +75,7 @@ static int set_options(const struct gs_http2_session *session, nghttp2_option *o
 {
     nghttp2_option_set_no_closed_streams(option, 1);
     nghttp2_option_set_max_deflate_dynamic_table_size(option, RESPONSE_TABLE_SIZE);
+    nghttp2_option_set_max_send_header_block_length(option, RESPONSE_HEADER_MAX);
     nghttp2_option_set_max_settings(option, SETTINGS_MAX);
     nghttp2_option_set_max_outbound_ack(option, ACKS_MAX);
     nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);

@@ -86,6 +86,7 @@ struct gs_http2_session {
     void **block;                /* that sessions share which run one at a time (memory.c), */
     struct gs_http2_desk **desk; /* and this; NULL: not this */
     uint32_t streams_max;
+    size_t memory_more;       /* than these limits, for streams that wait for a handler */
     bool is_consumed_by_user; /* the windows open when it calls nghttp2_session_consume_stream */
 
     struct gs_http_conn *conn; /* of files.c, in the call in progress */
@@ -174,6 +175,10 @@ void gs_http2_accept_no_more(struct gs_http2_session *session);
 
 /* ---- frames.c ---- */
 
+/* A frame costs as much to receive as it has bytes, and something more: one of DATA with fewer
+ * counts as one without use. */
+#define GS_HTTP2_SMALL_DATA 64u
+
 void gs_http2_frames_init(struct gs_http2_session *session);
 
 /* Look at bytes that libnghttp2 gets next. Returns how many: to the end of a frame at most. */
@@ -233,6 +238,9 @@ void gs_http2_limits_init(struct gs_http2_session *session);
 
 /* A request was answered, or n bytes of a response were put into the output. */
 void gs_http2_note_work(struct gs_http2_session *session, uint64_t n);
+
+/* n bytes of a body were received that is read: a small frame of it has a use. */
+void gs_http2_note_use(struct gs_http2_session *session, size_t n);
 
 /* A frame without use was received, or a stream was reset. Returns false if there were too many:
  * the session ends. */

@@ -15,7 +15,7 @@ static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame
     struct gs_http2_session *session = data;
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    struct gs_http2_stream *stream = session->allocated < GS_HTTP2_MEMORY_MAX
+    struct gs_http2_stream *stream = session->allocated < GS_HTTP2_MEMORY_MAX + session->memory_more
                                          ? gs_http2_realloc(session, NULL, sizeof *stream)
                                          : NULL;
     gs_http2_drop_header(session); /* of a malformed block, whose stream is not closed yet */

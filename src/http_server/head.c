@@ -144,13 +144,22 @@ static unsigned check_stream(const struct gs_http_stream *stream)
                : 400;
 }
 
+/* Also of one that is too long: a client of HTTP/2 takes no body with the response to HEAD. */
+static bool is_head(const struct gs_http_stream *stream)
+{
+    return gs_http_request_method((struct gs_http_text){stream->request, stream->request_n}) ==
+           GS_HTTP_HEAD;
+}
+
 unsigned gs_http_session_read_head(struct gs_http_session *session)
 {
     const struct gs_http_stream *stream = session->stream;
     reset_response(session);
     unsigned status = stream ? check_stream(stream) : session->connection->status;
-    if (status)
+    if (status) {
+        session->is_head = stream && is_head(stream);
         return status;
+    }
     struct gs_http_text head =
         stream ? copy_head(session, (struct gs_http_text){stream->request, stream->request_n})
                : take_head(session);

@@ -73,9 +73,9 @@ static bool is_field_value(const char *value)
 /* Whether the field is one that the server adds itself, or that would change the framing. */
 static bool is_reserved(struct gs_http_text name)
 {
-    static const char *const names[] = {"connection", "content-length", "content-type",
-                                        "date",       "keep-alive",     "transfer-encoding",
-                                        "trailer",    "upgrade"};
+    static const char *const names[] = {"connection", "content-length",    "content-type",
+                                        "date",       "keep-alive",        "proxy-connection",
+                                        "trailer",    "transfer-encoding", "upgrade"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (gs_http_text_is_nocase(name, names[i]))
             return true;

@@ -12,18 +12,12 @@ static struct gs_http_streams *streams_of(struct gs_http2_session *session)
 
 static void answer_call(struct gs_http_stream *request, ssize_t result)
 {
+    if (gs_list_is_linked(&request->head_link))
+        gs_list_remove(&request->head_link);
     request->pending = GS_HTTP_CALL_NONE;
     request->result = result;
     gs_semaphore_post(&request->answered);
 }
-
-static void reset(struct gs_http_streams *streams, const struct gs_http_stream *request)
-{
-    (void)nghttp2_submit_rst_stream(streams->session.nghttp2, NGHTTP2_FLAG_NONE, request->http2->id,
-                                    NGHTTP2_INTERNAL_ERROR);
-}
-
-/* ---- Reading ---- */
 
 static void drop_body(struct gs_http_stream *request)
 {
@@ -31,6 +25,56 @@ static void drop_body(struct gs_http_stream *request)
     request->body = NULL;
     request->body_start = request->body_end = request->body_size = 0;
 }
+
+/* ---- Streams that end before their thread ---- */
+
+/* Its stream is closed, but its thread may go on for some time. What it has not read is lost,
+ * unless all of it is there and the response is complete. */
+static void leave(struct gs_http_stream *request)
+{
+    request->http2 = NULL;
+    if (!request->body_is_complete || !request->is_sent) {
+        drop_body(request);
+        request->body_is_complete &= !request->has_body;
+    }
+    if (request->pending != GS_HTTP_CALL_NONE)
+        answer_call(request, request->pending == GS_HTTP_CALL_READ ? -ECONNRESET : -EPIPE);
+}
+
+static void leave_stream(struct gs_http_stream *request)
+{
+    if (request->http2)
+        request->http2->data = NULL;
+    leave(request);
+}
+
+void gs_http_streams_leave(struct gs_http_streams *streams)
+{
+    GS_LIST_FOREACH (link, &streams->requests)
+        leave_stream(gs_container_of(link, struct gs_http_stream, link));
+}
+
+void gs_http_streams_fail(struct gs_http_streams *streams)
+{
+    streams->has_failed = true;
+    gs_http_streams_leave(streams);
+}
+
+static void reset(struct gs_http_streams *streams, int32_t id, uint32_t error)
+{
+    if (nghttp2_submit_rst_stream(streams->session.nghttp2, NGHTTP2_FLAG_NONE, id, error))
+        gs_http_streams_fail(streams);
+}
+
+/* There was no memory for what the stream needs. */
+static void give_up(struct gs_http_streams *streams, struct gs_http_stream *request)
+{
+    int32_t id = request->http2->id;
+    leave_stream(request);
+    reset(streams, id, NGHTTP2_INTERNAL_ERROR);
+}
+
+/* ---- Reading ---- */
 
 static size_t take_body(struct gs_http_stream *request)
 {
@@ -49,9 +93,11 @@ static void read_body(struct gs_http_streams *streams, struct gs_http_stream *re
 {
     if (request->body) {
         size_t n = take_body(request);
-        if (request->http2)
-            (void)nghttp2_session_consume_stream(streams->session.nghttp2, request->http2->id, n);
-        answer_call(request, (ssize_t)n);
+        if (request->http2 &&
+            nghttp2_session_consume_stream(streams->session.nghttp2, request->http2->id, n))
+            give_up(streams, request);
+        else
+            answer_call(request, (ssize_t)n);
     } else if (request->body_is_complete) {
         answer_call(request, 0);
     } else if (!request->http2 || streams->has_ended) {
@@ -137,6 +183,22 @@ static size_t count_lines(const struct gs_http_head *head)
     return count;
 }
 
+static bool is_blank(char c)
+{
+    return c == ' ' || c == '\t';
+}
+
+/* The space around a value is no part of it; HTTP/2 forbids it (RFC 9113, 8.2.1). */
+static nghttp2_nv trimmed_field(const char *line, const char *colon, const char *line_end)
+{
+    const char *value = colon + 1, *end = line_end;
+    while (value < end && is_blank(*value))
+        value++;
+    while (value < end && is_blank(end[-1]))
+        end--;
+    return field(line, (size_t)(colon - line), value, (size_t)(end - value));
+}
+
 /* Returns the number of the fields. */
 static size_t split_lines(const struct gs_http_head *head, nghttp2_nv *ret_fields)
 {
@@ -144,10 +206,9 @@ static size_t split_lines(const struct gs_http_head *head, nghttp2_nv *ret_field
     const char *at = head->fields, *end = head->fields_n ? at + head->fields_n : at;
     while (at < end) {
         const char *colon = memchr(at, ':', (size_t)(end - at));
-        const char *value = colon + 2, *line_end = memchr(value, '\n', (size_t)(end - value));
-        ret_fields[count++] =
-            field(at, (size_t)(colon - at), value, (size_t)(line_end - 1 - value));
-        at = line_end + 1;
+        const char *line_end = memchr(colon, '\r', (size_t)(end - colon));
+        ret_fields[count++] = trimmed_field(at, colon, line_end);
+        at = line_end + 2;
     }
     return count;
 }
@@ -177,26 +238,49 @@ static int submit_head(struct gs_http_streams *streams, struct gs_http_stream *r
     return err ? -ENOMEM : 0;
 }
 
+bool gs_http_streams_submit_head(struct gs_http_streams *streams)
+{
+    if (gs_list_is_empty(&streams->heads))
+        return false;
+    struct gs_http_stream *request =
+        gs_container_of(gs_list_first(&streams->heads), struct gs_http_stream, head_link);
+    gs_list_remove(&request->head_link);
+    int err = submit_head(streams, request);
+    if (err || request->is_sent || !request->n)
+        answer_call(request, err);
+    return true;
+}
+
+void gs_http_streams_end_output(struct gs_http_streams *streams)
+{
+    GS_LIST_FOREACH (link, &streams->requests) {
+        struct gs_http_stream *request = gs_container_of(link, struct gs_http_stream, link);
+        if (request->pending == GS_HTTP_CALL_WRITE)
+            answer_call(request, -EPIPE);
+    }
+}
+
 static void write_response(struct gs_http_streams *streams, struct gs_http_stream *request)
 {
     int err = 0;
     if (!request->http2)
         err = -EPIPE;
     else if (request->head)
-        err = submit_head(streams, request);
-    else /* it may be active still */
-        (void)nghttp2_session_resume_data(streams->session.nghttp2, request->http2->id);
-    if (err || request->is_sent || !(request->n || request->is_last))
+        gs_list_append(&streams->heads, &request->head_link);
+    else if (nghttp2_session_resume_data(streams->session.nghttp2, request->http2->id) ==
+             NGHTTP2_ERR_NOMEM) /* another error: it is active still */
+        err = -ENOMEM;
+    if (err)
         answer_call(request, err);
 }
 
 static void send_continue(struct gs_http_streams *streams, struct gs_http_stream *request)
 {
     nghttp2_nv status = field(":status", 7, "100", 3);
-    if (request->http2)
-        (void)nghttp2_submit_headers(streams->session.nghttp2, NGHTTP2_FLAG_NONE,
-                                     request->http2->id, NULL, &status, 1, NULL);
-    answer_call(request, request->http2 ? 0 : -EPIPE);
+    int err = request->http2 ? nghttp2_submit_headers(streams->session.nghttp2, NGHTTP2_FLAG_NONE,
+                                                      request->http2->id, NULL, &status, 1, NULL)
+                             : 0;
+    answer_call(request, !request->http2 ? -EPIPE : err ? -ENOMEM : 0);
 }
 
 /* ---- The start and the end ---- */
@@ -221,15 +305,16 @@ static void end_request(struct gs_http_streams *streams, struct gs_http_stream *
 {
     nghttp2_session *nghttp2 = streams->session.nghttp2;
     struct gs_http2_stream *stream = request->http2;
+    request->pending = GS_HTTP_CALL_NONE;
+    request->http2 = NULL;
     if (stream) {
         stream->data = NULL;
         stream->is_read = false;
         if (!request->is_sent)
-            reset(streams, request);
+            reset(streams, stream->id, NGHTTP2_INTERNAL_ERROR);
         else if (!request->body_is_complete &&
                  nghttp2_session_get_stream_local_close(nghttp2, stream->id) == 1)
-            (void)nghttp2_submit_rst_stream(nghttp2, NGHTTP2_FLAG_NONE, stream->id,
-                                            NGHTTP2_NO_ERROR);
+            reset(streams, stream->id, NGHTTP2_NO_ERROR);
     }
     free_request(streams, request);
 }
@@ -255,11 +340,13 @@ static struct gs_http_stream *new_request(struct gs_http_streams *streams,
     return request;
 }
 
-/* Returns whether it has a thread. */
+/* Returns whether it has a thread. After the second GOAWAY the client counts on it that streams
+ * which it has opened since were not served. */
 static bool spawn(struct gs_http_streams *streams, struct gs_http2_stream *stream, bool is_end)
 {
     struct gs_http_connection *connection = streams->connection;
-    if (streams->has_failed || streams->count >= connection->sessions->options.max_streams)
+    if (streams->has_failed || streams->session.is_last ||
+        streams->count >= connection->sessions->options.max_streams)
         return false;
     struct gs_http_stream *request = new_request(streams, stream, is_end);
     if (!request)
@@ -280,8 +367,7 @@ static void on_head(struct gs_http2_session *session, struct gs_http2_stream *st
 {
     gs_http2_set_state(session, stream, GS_HTTP2_ANSWERING);
     if (!spawn(streams_of(session), stream, is_end))
-        (void)nghttp2_submit_rst_stream(session->nghttp2, NGHTTP2_FLAG_NONE, stream->id,
-                                        NGHTTP2_REFUSED_STREAM);
+        reset(streams_of(session), stream->id, NGHTTP2_REFUSED_STREAM);
     gs_http2_free_head(session, stream);
 }
 
@@ -292,8 +378,9 @@ static void on_body(struct gs_http2_session *session, struct gs_http2_stream *st
     (void)nghttp2_session_consume_connection(session->nghttp2, n);
     if (!request)
         return;
+    gs_http2_note_use(session, n);
     if (!append(request, bytes, n))
-        reset(streams_of(session), request);
+        give_up(streams_of(session), request);
     else if (request->pending == GS_HTTP_CALL_READ)
         read_body(streams_of(session), request);
 }
@@ -306,19 +393,6 @@ static void on_end(struct gs_http2_session *session, struct gs_http2_stream *str
     request->body_is_complete = true;
     if (request->pending == GS_HTTP_CALL_READ)
         read_body(streams_of(session), request);
-}
-
-/* Its thread may go on for some time. What it has not read is lost, unless all of it is there and
- * the response is complete. */
-static void leave(struct gs_http_stream *request)
-{
-    request->http2 = NULL;
-    if (!request->body_is_complete || !request->is_sent) {
-        drop_body(request);
-        request->body_is_complete &= !request->has_body;
-    }
-    if (request->pending != GS_HTTP_CALL_NONE)
-        answer_call(request, request->pending == GS_HTTP_CALL_READ ? -ECONNRESET : -EPIPE);
 }
 
 static void on_close(struct gs_http2_session *session, struct gs_http2_stream *stream)
@@ -335,16 +409,6 @@ const struct gs_http2_user gs_http_streams_user = {
     .on_end = on_end,
     .on_close = on_close,
 };
-
-void gs_http_streams_leave(struct gs_http_streams *streams)
-{
-    GS_LIST_FOREACH (link, &streams->requests) {
-        struct gs_http_stream *request = gs_container_of(link, struct gs_http_stream, link);
-        if (request->http2)
-            request->http2->data = NULL;
-        leave(request);
-    }
-}
 
 /* ---- Mail ---- */
 

@@ -9,6 +9,10 @@
 #define READS_MAX 8
 #define SENDS_MAX 8
 
+/* What libnghttp2 has of a stream that waits for its handler, or whose response waits for a window,
+ * is some 500 bytes. */
+#define STREAM_MEMORY ((size_t)1024)
+
 /* The bytes of frames that are built ahead. */
 #define OUTPUT_MAX ((size_t)64 << 10)
 
@@ -30,6 +34,7 @@ bool gs_http_streams_detect(struct gs_http_connection *connection)
 static bool start(struct gs_http_connection *connection)
 {
     struct gs_http_worker *worker = connection->worker;
+    unsigned streams_max = connection->sessions->options.max_streams;
     struct gs_http_streams *streams = malloc(sizeof *streams);
     if (!streams)
         return false;
@@ -39,7 +44,8 @@ static bool start(struct gs_http_connection *connection)
         .session.options = &connection->sessions->limits,
         .session.counts = &worker->http2_counts,
         .session.block = &worker->http2_block,
-        .session.streams_max = connection->sessions->options.max_streams,
+        .session.streams_max = streams_max,
+        .session.memory_more = streams_max * STREAM_MEMORY,
         .session.is_consumed_by_user = true,
         .session.now_ns = gs_clock_now(),
     };
@@ -48,6 +54,7 @@ static bool start(struct gs_http_connection *connection)
         return false;
     }
     gs_list_init(&streams->requests);
+    gs_list_init(&streams->heads);
     gs_list_append(&worker->http2, &streams->link);
     connection->http2 = streams;
     return true;
@@ -76,12 +83,6 @@ void gs_http_streams_wake(struct gs_http_worker *worker)
             &gs_container_of(link, struct gs_http_streams, link)->connection->resumable);
 }
 
-static void fail(struct gs_http_streams *streams)
-{
-    streams->has_failed = true;
-    gs_http_streams_leave(streams);
-}
-
 /* ---- Receiving ---- */
 
 static void take_input(struct gs_http_streams *streams)
@@ -91,7 +92,7 @@ static void take_input(struct gs_http_streams *streams)
     while (n && !streams->is_lingering && !streams->has_failed) {
         size_t taken = gs_http2_take(&streams->session, gs_http_input(connection), n);
         if (!taken)
-            fail(streams);
+            gs_http_streams_fail(streams);
         gs_http_input_consume(connection, taken);
         n -= taken;
     }
@@ -113,7 +114,7 @@ static bool receive(struct gs_http_streams *streams)
             return n == -EINTR;
         take_input(streams);
         if (n < 0)
-            fail(streams);
+            gs_http_streams_fail(streams);
         if (!n)
             gs_http_streams_end_input(streams);
     }
@@ -151,14 +152,18 @@ static bool put(struct gs_http_streams *streams, const uint8_t *bytes, size_t n)
     return true;
 }
 
+/* A response is given to libnghttp2, which copies its fields, only when they can be sent: those of
+ * all handlers at once would exceed what a session may have. */
 static void build(struct gs_http_streams *streams)
 {
     const uint8_t *bytes;
     ssize_t n = 1;
-    while (n > 0 && streams->output_end < OUTPUT_MAX) {
+    bool was_head = true;
+    while ((n || was_head) && !streams->has_failed && streams->output_end < OUTPUT_MAX) {
+        was_head = gs_http_streams_submit_head(streams);
         n = nghttp2_session_mem_send(streams->session.nghttp2, &bytes);
         if (n < 0 || (n > 0 && !put(streams, bytes, (size_t)n)))
-            fail(streams);
+            gs_http_streams_fail(streams);
     }
 }
 
@@ -193,7 +198,7 @@ static bool send_all(struct gs_http_streams *streams)
         ssize_t n = send_some(streams);
         if (n < 0) {
             if (n != -EAGAIN && n != -EINTR)
-                fail(streams);
+                gs_http_streams_fail(streams);
             return false;
         }
         note_progress(streams->connection);
@@ -253,16 +258,20 @@ static void obey_phase(struct gs_http_streams *streams)
         gs_http2_terminate(&streams->session, NGHTTP2_NO_ERROR);
 }
 
-/* Returns 0 or -errno. */
+/* Returns 0; 1: go on, the server has started to drain meanwhile; or -errno. */
 static int keep(struct gs_http_streams *streams)
 {
     struct gs_http_connection *connection = streams->connection;
     enum gs_http_wait waits_for = wait_of(streams);
-    if (waits_for != GS_HTTP_WAITS)
-        return gs_http_worker_keep(connection, waits_for);
-    if (connection->state == GS_HTTP_CONNECTION_WAITING)
-        gs_http_worker_remove(connection, GS_HTTP_CONNECTION_SERVED);
-    return 0;
+    if (waits_for == GS_HTTP_WAITS) {
+        if (connection->state == GS_HTTP_CONNECTION_WAITING)
+            gs_http_worker_remove(connection, GS_HTTP_CONNECTION_SERVED);
+        return 0;
+    }
+    int err = gs_http_worker_keep(connection, waits_for);
+    bool drains_now = err == -ECANCELED && !streams->session.base.is_draining &&
+                      atomic_load(&connection->sessions->phase) == GS_HTTP_DRAINING;
+    return drains_now ? 1 : err;
 }
 
 /* Returns 0; 1: go on; or -errno. */
@@ -282,7 +291,7 @@ static void linger(struct gs_http_streams *streams)
     gs_http_tls_end_now(streams->connection);
     streams->is_lingering = true;
     if (streams->has_ended || gs_sys_shutdown(streams->connection->fd, SHUT_WR))
-        fail(streams);
+        gs_http_streams_fail(streams);
 }
 
 /* Whether nothing more can be done for the requests that are left. */
@@ -293,10 +302,12 @@ static bool is_over(const struct gs_http_streams *streams)
 }
 
 /* Make the transitions that need no event. Returns whether the connection has ended. */
-static bool settle(struct gs_http_streams *streams)
+static bool settle(struct gs_http_streams *streams, bool is_behind)
 {
+    if (streams->has_ended && !is_behind && !has_output(streams))
+        gs_http_streams_end_output(streams);
     if (streams->is_lingering && streams->has_ended)
-        fail(streams);
+        gs_http_streams_fail(streams);
     if (!streams->has_failed && !streams->is_lingering && is_over(streams)) {
         gs_http_streams_leave(streams);
         if (!streams->count)
@@ -312,10 +323,10 @@ static bool advance(struct gs_http_streams *streams)
     bool is_behind = receive(streams);
     bool is_ending = obey_worker(streams);
     obey_phase(streams);
-    is_behind |= send_all(streams);
+    bool may_send = send_all(streams);
     if (is_ending)
-        fail(streams);
-    return is_behind && !has_output(streams);
+        gs_http_streams_fail(streams);
+    return may_send || (is_behind && !has_output(streams));
 }
 
 /* Arrange what will resume it. Returns 0; 1: go on; or -errno. */
@@ -324,6 +335,7 @@ static int wait(struct gs_http_streams *streams, bool is_behind)
     int err = streams->has_failed ? 0 : keep(streams);
     if (err || streams->has_failed) /* then the last mail of its threads resumes it */
         return err;
+    /* Nor is the descriptor watched while it takes more: no event would report that. */
     if (!is_behind)
         return watch(streams);
     gs_resumable_again(&streams->connection->resumable);
@@ -340,12 +352,12 @@ void gs_http_streams_resume(struct gs_http_connection *connection)
     int result = 1;
     while (result) {
         bool is_behind = advance(streams);
-        if (settle(streams)) {
+        if (settle(streams, is_behind)) {
             end(connection);
             return;
         }
         result = wait(streams, is_behind);
         if (result < 0)
-            fail(streams);
+            gs_http_streams_fail(streams);
     }
 }

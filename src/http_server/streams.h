@@ -29,8 +29,13 @@
  *   5. The keeper wakes a connection: only the home ends and frees connections, and one with a
  *      request is not ended.
  *   6. The server begins to drain: the phase is set before the keepers are woken, and a keeper
- *      wakes all connections of HTTP/2. One that comes later sees the phase.
- *   7. A child of fork has neither keeper nor connection: each call fails there (-ECONNRESET). */
+ *      wakes all connections of HTTP/2. One that comes later sees the phase. One that has looked at
+ *      it before, and would wait for a request, is refused by its list, and looks again.
+ *   7. A request follows the answer to the PING, before the second GOAWAY is sent: it is refused,
+ *      since that GOAWAY does not name it.
+ *   8. The client has ended its side while a call waits for a window: none will open, so all calls
+ *      that write fail once what can be sent is sent.
+ *   9. A child of fork has neither keeper nor connection: each call fails there (-ECONNRESET). */
 #ifndef GS_HTTP_SERVER_STREAMS_H
 #define GS_HTTP_SERVER_STREAMS_H
 
@@ -53,7 +58,8 @@ struct gs_http_mail {
 /* A request. */
 struct gs_http_stream {
     struct gs_http_mail mail, withdrawal;
-    struct gs_list link; /* in the list of its connection */
+    struct gs_list link;      /* in the list of its connection */
+    struct gs_list head_link; /* in that of responses to be given to libnghttp2 */
     struct gs_http_connection *connection;
     struct gs_http_worker *worker;   /* the home */
     struct gs_http2_stream *http2;   /* libnghttp2's; NULL: it is closed */

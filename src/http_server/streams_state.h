@@ -11,6 +11,7 @@ struct gs_http_streams {
     struct gs_list link;     /* in the list of the worker */
     struct gs_list requests; /* that have a thread */
     unsigned count;          /* of these */
+    struct gs_list heads;    /* those of them whose response is to be given to libnghttp2 */
     bool has_failed;         /* all calls fail; the connection ends with the last thread */
     bool is_lingering;       /* our side is shut down */
     bool has_ended;          /* the client sends nothing more */
@@ -22,10 +23,19 @@ struct gs_http_streams {
 
 extern const struct gs_http2_user gs_http_streams_user;
 
+/* Give the next one of the heads to libnghttp2. Returns whether there was one. */
+bool gs_http_streams_submit_head(struct gs_http_streams *streams);
+
 /* The client sends nothing more: bodies that are incomplete stay so. */
 void gs_http_streams_end_input(struct gs_http_streams *streams);
 
+/* Nor does it open a window: let the calls that write fail. */
+void gs_http_streams_end_output(struct gs_http_streams *streams);
+
 /* Let all calls of the requests that are there fail, now and later. */
 void gs_http_streams_leave(struct gs_http_streams *streams);
+
+/* The same, and end the connection. */
+void gs_http_streams_fail(struct gs_http_streams *streams);
 
 #endif

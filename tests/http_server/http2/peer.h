@@ -9,6 +9,7 @@
 
 #include "tests/http_server/serving.h"
 
+#include <netinet/tcp.h>
 #include <nghttp2/nghttp2.h>
 #include <stdlib.h>
 
@@ -22,11 +23,13 @@ struct peer_stream {
     char fields[600]; /* "name: value\n" */
     char body[64];    /* its beginning */
     size_t upload_n;  /* what is left of the request's body */
+    size_t part_n;    /* of it, in a frame; 0: as much as is possible */
     bool is_held;     /* the rest of the body is not sent yet */
 };
 
 struct peer {
     int fd;
+    struct gs_tls *tls; /* NULL: without TLS */
     nghttp2_session *session;
     bool is_over; /* the server has closed */
     int error;    /* with which it has */
@@ -105,6 +108,7 @@ static inline void peer_open_with(struct peer *peer, int fd, const nghttp2_setti
     nghttp2_option *option;
     memset(peer, 0, sizeof *peer);
     peer->fd = fd;
+    MUST_EQ(gs_sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int)), 0);
     MUST_EQ(nghttp2_session_callbacks_new(&callbacks), 0);
     MUST_EQ(nghttp2_option_new(&option), 0);
     nghttp2_option_set_no_auto_window_update(option, reads_by_hand);
@@ -126,7 +130,8 @@ static inline void peer_open(struct peer *peer, int fd)
 static inline void peer_close(struct peer *peer)
 {
     nghttp2_session_del(peer->session);
-    gs_close(peer->fd);
+    if (!peer->tls)
+        gs_close(peer->fd);
 }
 
 /* ---- Requests ---- */
@@ -138,6 +143,8 @@ static inline ssize_t peer_read_body(nghttp2_session *session, int32_t id, uint8
     (void)session, (void)source;
     if (!stream->upload_n && stream->is_held)
         return NGHTTP2_ERR_DEFERRED;
+    if (stream->part_n && n > stream->part_n)
+        n = stream->part_n;
     if (n > stream->upload_n)
         n = stream->upload_n;
     memset(bytes, 'x', n);
@@ -149,6 +156,21 @@ static inline ssize_t peer_read_body(nghttp2_session *session, int32_t id, uint8
 static inline nghttp2_nv peer_field(const char *name, const char *value)
 {
     return (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, strlen(name), strlen(value), 0};
+}
+
+/* fields: names and values, and NULL; they begin with the pseudo-fields. has_body: it follows. */
+static inline int32_t peer_send_head(struct peer *peer, const char *const *fields, bool has_body)
+{
+    const nghttp2_data_provider body = {{.ptr = NULL}, peer_read_body};
+    nghttp2_nv pairs[20];
+    size_t count = 0;
+    for (; fields[2 * count]; count++)
+        pairs[count] = peer_field(fields[2 * count], fields[2 * count + 1]);
+    int32_t id =
+        nghttp2_submit_request(peer->session, NULL, pairs, count, has_body ? &body : NULL, NULL);
+    MUST(id > 0);
+    peer_stream(peer, id)->is_held = has_body;
+    return id;
 }
 
 /* With another field, unless name is NULL. */
@@ -188,12 +210,34 @@ static inline void peer_reset(struct peer *peer, int32_t id)
 
 /* ---- Frames ---- */
 
+#ifdef PEER_HAS_TLS
+static inline ssize_t peer_send_bytes(struct peer *peer, const void *bytes, size_t n)
+{
+    return gs_tls_send_all(peer->tls, bytes, n, after(PATIENCE_NS));
+}
+
+static inline ssize_t peer_receive_bytes(struct peer *peer, void *bytes, size_t n)
+{
+    return gs_tls_recv(peer->tls, bytes, n, after(PATIENCE_NS));
+}
+#else
+static inline ssize_t peer_send_bytes(struct peer *peer, const void *bytes, size_t n)
+{
+    return gs_send_all(peer->fd, bytes, n, after(PATIENCE_NS));
+}
+
+static inline ssize_t peer_receive_bytes(struct peer *peer, void *bytes, size_t n)
+{
+    return gs_recv(peer->fd, bytes, n, 0, after(PATIENCE_NS));
+}
+#endif
+
 static inline void peer_send(struct peer *peer)
 {
     const uint8_t *bytes;
     ssize_t n;
     while (!peer->is_over && (n = nghttp2_session_mem_send(peer->session, &bytes)) > 0) {
-        ssize_t sent = gs_send_all(peer->fd, bytes, (size_t)n, after(PATIENCE_NS));
+        ssize_t sent = peer_send_bytes(peer, bytes, (size_t)n);
         if (sent < 0) {
             peer->is_over = true;
             peer->error = (int)sent;
@@ -204,7 +248,7 @@ static inline void peer_send(struct peer *peer)
 static inline void peer_receive(struct peer *peer)
 {
     uint8_t bytes[16384];
-    ssize_t n = gs_recv(peer->fd, bytes, sizeof bytes, 0, after(PATIENCE_NS));
+    ssize_t n = peer_receive_bytes(peer, bytes, sizeof bytes);
     MUST(n != -ETIMEDOUT);
     if (n > 0)
         MUST_EQ(nghttp2_session_mem_recv(peer->session, bytes, (size_t)n), n);

@@ -1,4 +1,5 @@
 /* HTTP/2: deadlines, limits, and the end of a connection and of the server. */
+#include "http_server/connection.h"
 #include "tests/http_server/http2/peer.h"
 
 #include <stdatomic.h>
@@ -82,6 +83,110 @@ TEST(draining_server_does_not_wait_for_a_silent_client)
 {
     serve_with(&(struct gs_http_server){.handler = greet, .drain_timeout_ns = PATIENCE_NS},
                drain_silent_client);
+}
+
+/* ---- Requests that meet the drain ---- */
+
+static atomic_uint served;
+
+static void count(struct gs_http_exchange *exchange, void *unused)
+{
+    atomic_fetch_add(&served, 1);
+    greet(exchange, unused);
+}
+
+/* The answer to the server's PING, and a request that comes too late, in one segment. */
+static void send_acknowledgement_and_request(void)
+{
+    static const uint8_t late[] = {0, 0, 6, 1, 5, 0, 0, 0, 3, 0x82, 0x86, 0x84, 0x41, 1, 'h'};
+    uint8_t bytes[200];
+    const uint8_t *part;
+    size_t at = 0;
+    ssize_t n;
+    while ((n = nghttp2_session_mem_send(peer.session, &part)) > 0) {
+        MUST(at + (size_t)n + sizeof late <= sizeof bytes);
+        memcpy(bytes + at, part, (size_t)n);
+        at += (size_t)n;
+    }
+    memcpy(bytes + at, late, sizeof late);
+    MUST_EQ(gs_send_all(peer.fd, bytes, at + sizeof late, GS_NEVER), at + sizeof late);
+}
+
+/* To the end, without libnghttp2, which does not know the request. Returns the last stream that the
+ * last GOAWAY names. */
+static uint32_t receive_last_stream(void)
+{
+    uint8_t bytes[1000];
+    uint32_t last_stream = 0, frame_n;
+    size_t n = 0;
+    ssize_t received;
+    while ((received = gs_recv(peer.fd, bytes + n, sizeof bytes - n, 0, after(PATIENCE_NS))) > 0)
+        n += (size_t)received;
+    MUST_EQ(received, 0);
+    for (size_t at = 0; at + 9 <= n; at += 9 + frame_n) {
+        frame_n = (uint32_t)(bytes[at] << 16 | bytes[at + 1] << 8 | bytes[at + 2]);
+        if (bytes[at + 3] == NGHTTP2_GOAWAY)
+            last_stream = bytes[at + 12];
+    }
+    return last_stream;
+}
+
+static void *ask_too_late(void *unused)
+{
+    atomic_store(&served, 0);
+    start_server();
+    peer_open(&peer, connect_client());
+    MUST_EQ(peer_fetch(&peer, "/")->status, 200);
+    gs_thread_cancel(server_thread);
+    peer_send(&peer);
+    while (!peer.pings)
+        peer_receive(&peer);
+    MUST_EQ(peer.last_stream, INT32_MAX);
+    send_acknowledgement_and_request();
+    MUST_EQ(receive_last_stream(), 1);
+    MUST_EQ(atomic_load(&served), 1); /* the client may repeat the other one elsewhere */
+    peer_close(&peer);
+    MUST_EQ((intptr_t)join(server_thread), 0);
+    gs_close(server_listener);
+    return unused;
+}
+
+TEST(request_that_a_goaway_excludes_is_not_served)
+{
+    serve_with(&(struct gs_http_server){.handler = count, .drain_timeout_ns = PATIENCE_NS},
+               ask_too_late);
+}
+
+static atomic_bool must_drain;
+
+int __real_gs_http_worker_keep(struct gs_http_connection *connection, enum gs_http_wait waits_for);
+int __wrap_gs_http_worker_keep(struct gs_http_connection *connection, enum gs_http_wait waits_for);
+int __wrap_gs_http_worker_keep(struct gs_http_connection *connection, enum gs_http_wait waits_for)
+{
+    if (waits_for == GS_HTTP_WAITS_NEXT && atomic_exchange(&must_drain, false))
+        atomic_store(&connection->sessions->phase, GS_HTTP_DRAINING);
+    return __real_gs_http_worker_keep(connection, waits_for);
+}
+
+static void *become_idle_while_it_drains(void *unused)
+{
+    start_server();
+    peer_open(&peer, connect_client());
+    atomic_store(&must_drain, true);
+    MUST_EQ(peer_fetch(&peer, "/")->status, 200);
+    run_until_over();
+    MUST(!atomic_load(&must_drain));
+    MUST_EQ(peer.goaways, 1);
+    MUST_EQ(peer.error, 0);
+    peer_close(&peer);
+    stop_server();
+    return unused;
+}
+
+TEST(connection_that_becomes_idle_as_the_server_begins_to_drain_is_told)
+{
+    serve_with(&(struct gs_http_server){.handler = greet, .drain_timeout_ns = PATIENCE_NS},
+               become_idle_while_it_drains);
 }
 
 static void *drain_too_long(void *unused)

@@ -174,6 +174,24 @@ TEST(body_that_is_not_read_fills_its_own_window_only)
     run_each_way(read_late, upload_beside_an_unread_body);
 }
 
+static void *upload_in_small_parts(void *unused)
+{
+    start_server();
+    peer_open(&peer, connect_client());
+    int32_t id = peer_post(&peer, "/", 50000, false);
+    peer_stream(&peer, id)->part_n = 10;
+    PEER_UNTIL(&peer, peer_stream(&peer, id)->is_closed);
+    MUST_EQ(strcmp(peer_stream(&peer, id)->body, "50000 0"), 0);
+    peer_close(&peer);
+    stop_server();
+    return unused;
+}
+
+TEST(body_may_arrive_in_small_parts)
+{
+    run_each_way(count_body, upload_in_small_parts);
+}
+
 static void answer_without_reading(struct gs_http_exchange *exchange, void *unused)
 {
     (void)unused;
@@ -355,6 +373,27 @@ static void *reset_while_writing(void *unused)
 TEST(reset_fails_a_handler_that_writes)
 {
     run_each_way(write_much, reset_while_writing);
+}
+
+static void *end_while_writing(void *unused)
+{
+    start_server();
+    open_with_small_windows();
+    int32_t large = peer_get(&peer, "/large");
+    PEER_UNTIL(&peer, peer_stream(&peer, large)->body_n == 10);
+    MUST_EQ(gs_sys_shutdown(peer.fd, SHUT_WR), 0); /* so the window stays as it is */
+    MUST_EQ(gs_semaphore_wait(&entered, after(PATIENCE_NS)), 0);
+    MUST_EQ(atomic_load(&handler_result), -EPIPE);
+    while (!peer.is_over)
+        peer_receive(&peer);
+    peer_close(&peer);
+    stop_server();
+    return unused;
+}
+
+TEST(end_of_the_stream_fails_a_handler_that_waits_for_a_window)
+{
+    run_each_way(write_much, end_while_writing);
 }
 
 static void read_once_more(struct gs_http_exchange *exchange, void *unused)
