@@ -197,17 +197,16 @@ TEST(response_may_have_all_fields_that_a_handler_may_set)
 
 #define STREAMS 200
 
+#define VALUE_N 4000u /* with a NUL */
+
 static struct gs_semaphore entered, may_answer;
 
-static void answer_at_length(struct gs_http_exchange *exchange, void *unused)
+static void answer_at_length(struct gs_http_exchange *exchange, void *value)
 {
-    static char value[4000];
-    (void)unused;
-    memset(value, 'v', sizeof value - 1);
     gs_semaphore_post(&entered);
     MUST_EQ(gs_semaphore_wait(&may_answer, GS_NEVER), 0);
     MUST_EQ(gs_http_set_field(exchange, "X-Long", value), 0);
-    MUST_EQ(gs_http_respond(exchange, 200, NULL, value, sizeof value), 0);
+    MUST_EQ(gs_http_respond(exchange, 200, NULL, value, VALUE_N), 0);
 }
 
 /* As many requests as the server allows; they are answered at the same time. */
@@ -245,13 +244,22 @@ static void *get_many(void *unused)
     return unused;
 }
 
+static void serve_at_length(unsigned max_streams, bool migrates, gs_thread_fn *clients)
+{
+    char value[VALUE_N];
+    memset(value, 'v', sizeof value);
+    value[VALUE_N - 1] = '\0';
+    serve_with(&(struct gs_http_server){.handler = answer_at_length,
+                                        .data = value,
+                                        .max_streams = max_streams,
+                                        .migrates = migrates},
+               clients);
+}
+
 TEST(responses_that_are_ready_at_once_pass_no_limit)
 {
-    serve_with(&(struct gs_http_server){.handler = answer_at_length, .max_streams = 100}, get_many);
-    serve_with(&(struct gs_http_server){.handler = answer_at_length,
-                                        .max_streams = STREAMS,
-                                        .migrates = true},
-               get_many);
+    serve_at_length(100, false, get_many);
+    serve_at_length(STREAMS, true, get_many);
 }
 
 /* The windows are shut until all responses have started. */
@@ -265,7 +273,7 @@ static void *get_many_late(void *unused)
     for (unsigned i = 0; i < server.max_streams; i++)
         PEER_UNTIL(&peer, peer_stream(&peer, ids[i])->status == 200);
     for (unsigned i = 0; i < server.max_streams; i++)
-        MUST_EQ(nghttp2_submit_window_update(peer.session, 0, ids[i], 4000), 0);
+        MUST_EQ(nghttp2_submit_window_update(peer.session, 0, ids[i], VALUE_N), 0);
     for (unsigned i = 0; i < server.max_streams; i++)
         PEER_UNTIL(&peer, peer_stream(&peer, ids[i])->is_closed);
     for (unsigned i = 0; i < server.max_streams; i++)
@@ -278,6 +286,5 @@ static void *get_many_late(void *unused)
 
 TEST(bodies_that_wait_for_windows_pass_no_limit)
 {
-    serve_with(&(struct gs_http_server){.handler = answer_at_length, .max_streams = STREAMS},
-               get_many_late);
+    serve_at_length(STREAMS, false, get_many_late);
 }
