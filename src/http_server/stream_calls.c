@@ -141,6 +141,12 @@ static bool append(struct gs_http_stream *request, const uint8_t *bytes, size_t 
 
 /* ---- Writing ---- */
 
+static void note_sent(struct gs_http_streams *streams, struct gs_http_stream *request)
+{
+    request->is_sent = true;
+    streams->sent++;
+}
+
 /* libnghttp2 calls it for the next bytes of a response. */
 static ssize_t read_data(nghttp2_session *nghttp2, int32_t id, uint8_t *buffer, size_t n,
                          uint32_t *flags, nghttp2_data_source *source, void *data)
@@ -163,9 +169,10 @@ static ssize_t read_data(nghttp2_session *nghttp2, int32_t id, uint8_t *buffer, 
     gs_http2_note_work(session, n);
     if (request->n)
         return (ssize_t)n;
-    request->is_sent = request->is_last;
-    if (request->is_last)
+    if (request->is_last) {
+        note_sent(streams_of(session), request);
         *flags |= NGHTTP2_DATA_FLAG_EOF;
+    }
     answer_call(request, 0);
     return n || request->is_sent ? (ssize_t)n : NGHTTP2_ERR_DEFERRED;
 }
@@ -233,7 +240,8 @@ static int submit_head(struct gs_http_streams *streams, struct gs_http_stream *r
     int err = nghttp2_submit_response(streams->session.nghttp2, request->http2->id, fields, count,
                                       has_data ? &provider : NULL);
     free(fields);
-    request->is_sent = !has_data;
+    if (!err && !has_data)
+        note_sent(streams, request);
     gs_http2_note_work(&streams->session, 0);
     return err ? -ENOMEM : 0;
 }
@@ -296,6 +304,7 @@ static void free_request(struct gs_http_streams *streams, struct gs_http_stream 
 {
     gs_list_remove(&request->link);
     streams->count--;
+    streams->sent -= request->is_sent;
     drop_body(request);
     free(request);
 }
@@ -340,13 +349,20 @@ static struct gs_http_stream *new_request(struct gs_http_streams *streams,
     return request;
 }
 
+/* Whether a further request may have a thread. A client that keeps to the limit must not be refused
+ * because handlers go on after their responses, but these have a limit, too. */
+static bool may_start(const struct gs_http_streams *streams)
+{
+    unsigned max = streams->connection->sessions->options.max_streams;
+    return streams->count - streams->sent < max && streams->count / 2 < max;
+}
+
 /* Returns whether it has a thread. After the second GOAWAY the client counts on it that streams
  * which it has opened since were not served. */
 static bool spawn(struct gs_http_streams *streams, struct gs_http2_stream *stream, bool is_end)
 {
     struct gs_http_connection *connection = streams->connection;
-    if (streams->has_failed || streams->session.is_last ||
-        streams->count >= connection->sessions->options.max_streams)
+    if (streams->has_failed || streams->session.is_last || !may_start(streams))
         return false;
     struct gs_http_stream *request = new_request(streams, stream, is_end);
     if (!request)

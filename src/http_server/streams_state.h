@@ -10,7 +10,8 @@ struct gs_http_streams {
     struct gs_http_connection *connection;
     struct gs_list link;     /* in the list of the worker */
     struct gs_list requests; /* that have a thread */
-    unsigned count;          /* of these */
+    unsigned count;          /* of these, */
+    unsigned sent;           /* and of those whose response is complete */
     struct gs_list heads;    /* those of them whose response is to be given to libnghttp2 */
     bool has_failed;         /* all calls fail; the connection ends with the last thread */
     bool is_lingering;       /* our side is shut down */

@@ -12,7 +12,7 @@
 
 static struct peer peer;
 
-/* The body, and behind it as much again. */
+/* The body, and behind it as much again; to HEAD only a head. */
 static void answer(struct gs_http_exchange *exchange, void *unused)
 {
     static char bytes[BODY];
@@ -47,13 +47,16 @@ static bool ask_in_need(void)
 {
     peer_open(&peer, connect_client());
     int32_t first = post(), second = peer_get(&peer, "/");
+    int32_t third = peer_ask(&peer, "HEAD", "/", NULL, NULL);
     peer_send(&peer);
     while (!peer.is_over &&
-           !(peer_stream(&peer, first)->is_closed && peer_stream(&peer, second)->is_closed)) {
+           !(peer_stream(&peer, first)->is_closed && peer_stream(&peer, second)->is_closed &&
+             peer_stream(&peer, third)->is_closed)) {
         peer_receive(&peer);
         peer_send(&peer);
     }
-    bool is_whole = is_complete(first, 2 * BODY) && is_complete(second, BODY);
+    bool is_whole =
+        is_complete(first, 2 * BODY) && is_complete(second, BODY) && is_complete(third, 0);
     peer_close(&peer);
     return is_whole;
 }

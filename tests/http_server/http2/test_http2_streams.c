@@ -77,6 +77,33 @@ static void *ask_for_too_many(void *unused)
     return unused;
 }
 
+static void respond_and_wait(struct gs_http_exchange *exchange, void *unused)
+{
+    (void)unused;
+    greet(exchange);
+    MUST_EQ(gs_semaphore_wait(&may_answer, GS_NEVER), 0);
+}
+
+static void *ask_while_handlers_go_on(void *unused)
+{
+    start_server();
+    peer_open(&peer, connect_client());
+    for (int i = 0; i < 4; i++)
+        MUST_EQ(peer_fetch(&peer, "/")->error, NGHTTP2_NO_ERROR);
+    MUST_EQ(peer_fetch(&peer, "/")->error, NGHTTP2_REFUSED_STREAM);
+    for (int i = 0; i < 4; i++)
+        gs_semaphore_post(&may_answer);
+    peer_close(&peer);
+    stop_server();
+    return unused;
+}
+
+TEST(handlers_that_go_on_after_their_responses_make_room_for_as_many)
+{
+    serve_with(&(struct gs_http_server){.handler = respond_and_wait, .max_streams = 2},
+               ask_while_handlers_go_on);
+}
+
 static void wait_and_fail(struct gs_http_exchange *exchange, void *unused)
 {
     (void)unused;
