@@ -1,6 +1,7 @@
 /* HTTP/2: deadlines, limits, and the end of a connection and of the server. */
 #include "http_server/connection.h"
 #include "tests/http_server/http2/peer.h"
+#include "tests/thread/schedule/forking.h"
 
 #include <stdatomic.h>
 
@@ -240,6 +241,47 @@ TEST(handler_that_waits_for_its_stream_is_canceled)
         cancel_a_call);
 }
 
+static _Atomic(struct gs_thread *) handler_thread;
+
+static void read_on(struct gs_http_exchange *exchange, void *unused)
+{
+    char bytes[10];
+    (void)unused;
+    atomic_store(&handler_thread, gs_thread_self());
+    gs_semaphore_post(&entered);
+    MUST_EQ(gs_http_read(exchange, bytes, sizeof bytes), -ECANCELED);
+    gs_semaphore_post(&entered);
+    gs_thread_set_cancelable(false);
+    MUST_EQ(gs_http_read_all(exchange, bytes, sizeof bytes), 5);
+    MUST_EQ(gs_http_respond(exchange, 200, NULL, "done", 4), 0);
+}
+
+static void *cancel_a_handler(void *unused)
+{
+    start_server();
+    peer_open(&peer, connect_client());
+    int32_t id = peer_post(&peer, "/", 5, true);
+    peer_stream(&peer, id)->upload_n = 0;
+    peer_send(&peer);
+    MUST_EQ(gs_semaphore_wait(&entered, GS_NEVER), 0);
+    gs_thread_cancel(atomic_load(&handler_thread));
+    MUST_EQ(gs_semaphore_wait(&entered, GS_NEVER), 0);
+    peer_stream(&peer, id)->upload_n = 5;
+    peer_stream(&peer, id)->is_held = false;
+    MUST_EQ(nghttp2_session_resume_data(peer.session, id), 0);
+    PEER_UNTIL(&peer, peer_stream(&peer, id)->is_closed);
+    MUST_EQ(strcmp(peer_stream(&peer, id)->body, "done"), 0);
+    peer_close(&peer);
+    stop_server();
+    return unused;
+}
+
+TEST(canceled_handler_may_read_on)
+{
+    serve_with(&(struct gs_http_server){.handler = read_on}, cancel_a_handler);
+    serve_with(&(struct gs_http_server){.handler = read_on, .migrates = true}, cancel_a_handler);
+}
+
 /* ---- Deadlines ---- */
 
 static void *be_idle(void *unused)
@@ -367,6 +409,50 @@ static void *give_way(void *unused)
 TEST(idle_connection_gives_way_to_a_client_that_waits)
 {
     serve_with(&(struct gs_http_server){.handler = greet, .max_connections = 1}, give_way);
+}
+
+/* ---- A child of fork ---- */
+
+static void fork_and_greet(struct gs_http_exchange *exchange, void *unused)
+{
+    pid_t pid = exchange->path[1] ? gs_fork() : -1;
+    int status = -1;
+    if (!pid) { /* the connection is the parent's */
+        char byte;
+        MUST_EQ(gs_http_read(exchange, &byte, 1), -ECONNRESET);
+        MUST_EQ(gs_http_respond(exchange, 200, NULL, "child", 5), -ECONNRESET);
+        return;
+    }
+    uint64_t end_ns = after(PATIENCE_NS);
+    while (pid > 0 && !gs_sys_wait4(pid, &status, WNOHANG) && gs_clock_now() < end_ns)
+        gs_thread_sleep(after(GS_MILLISECOND));
+    MUST(pid < 0 || !status);
+    greet(exchange, unused);
+}
+
+static void *serve_beside_a_child(void *unused)
+{
+    start_server();
+    peer_open(&peer, connect_client());
+    int32_t id = peer_post(&peer, "/fork", 0, true);
+    MUST_EQ(peer_fetch(&peer, "/")->body_n, 5);
+    PEER_UNTIL(&peer, peer_stream(&peer, id)->is_closed);
+    MUST_EQ(strcmp(peer_stream(&peer, id)->body, "hello"), 0);
+    MUST_EQ(peer_fetch(&peer, "/")->body_n, 5);
+    peer_close(&peer);
+    stop_server();
+    return unused;
+}
+
+TEST(child_of_fork_leaves_the_connection_to_its_parent)
+{
+    if (GS_TSAN || IS_EMULATED || IS_GCC_ASAN)
+        return; /* for the reasons in forking.h */
+    pid_t pid = getpid();
+    server = (struct gs_http_server){.handler = fork_and_greet};
+    run_unwatched(1, serve_beside_a_child);
+    if (getpid() != pid)
+        _exit(0); /* the run has ended in the child */
 }
 
 /* ---- Floods ---- */
