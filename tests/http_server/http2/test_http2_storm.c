@@ -3,7 +3,7 @@
 #include "tests/http_server/http2/peer.h"
 
 #define CLIENTS 8
-#define CONNECTIONS 5 /* of each client, one after the other */
+#define CONNECTIONS 3 /* of each client, one after the other */
 #define REQUESTS 20   /* on each connection */
 #define PAGE 100000
 
@@ -222,7 +222,7 @@ TEST(what_was_not_disturbed_is_answered)
 /* The server ends while they have asked for something. */
 static void *be_clients_of_a_server_that_ends(void *unused)
 {
-    for (uint32_t i = 0; i < 10; i++) {
+    for (uint32_t i = 0; i < 6; i++) {
         start_server();
         start_clients(100 + i * CLIENTS);
         (void)!gs_thread_sleep(after(i * GS_MILLISECOND));
