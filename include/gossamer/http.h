@@ -14,7 +14,7 @@
  * for the same request.
  *
  * Threads: a connection and its service are used by one kernel thread at a time. The functions need
- * at most 1.5 KiB of stack, and 8 KiB where HTTP/2 is spoken, which only `gossamer serve` does.
+ * at most 1.5 KiB of stack; in `gossamer serve`, whose connections speak HTTP/2 too, 8 KiB.
  */
 #ifndef GOSSAMER_HTTP_H
 #define GOSSAMER_HTTP_H

@@ -13,17 +13,23 @@
  * A user thread calls the handler, once for each request. The handler may wait: it reads the body
  * when it wants to, and calls databases with gs_run_blocking. A connection that waits for a request
  * has no thread, and takes some 400 bytes: its thread ends when no further request has arrived, so
- * thread-specific values do not last from one request to the next. HTTP/1.0 and HTTP/1.1 are
- * supported, also over TLS (tls_context.h), which a handler does not notice. Requests are parsed as
- * strictly as those of `gossamer serve`, by the same code: an ambiguous or malformed request is
- * refused before the handler is called (400, 408, 413, 414, 417, 421, 431, 501, 505), and the
- * connection is closed. CONNECT (501) and requests for which there is no memory (503) are refused
- * in the same way.
+ * thread-specific values do not last from one request to the next. HTTP/1.0, HTTP/1.1 and HTTP/2
+ * are supported, also over TLS (tls_context.h), which a handler does not notice. Requests are
+ * parsed as strictly as those of `gossamer serve`, by the same code: an ambiguous or malformed
+ * request is refused before the handler is called (400, 408, 413, 414, 417, 421, 431, 501, 505),
+ * and the connection is closed. CONNECT (501) and requests for which there is no memory (503) are
+ * refused in the same way.
  *
  * After the handler has returned, the connection serves the next request, unless the client or the
  * response has ended it. If the handler has not read the whole body, the rest is discarded; if that
  * is longer than 256 KiB, the connection is closed instead. A handler that calls gs_thread_exit
  * ends its connection, which is reset if the response is not complete.
+ *
+ * HTTP/2 is spoken with clients that begin with its preface, over TLS if the context has the
+ * protocol "h2". Each request of a connection has a thread of its own, so one that waits holds up
+ * no other, and its end never ends the connection: what is said here of the end of a connection is
+ * then true of the request's stream. A connection that waits takes some 10 KiB. A library that was
+ * built without libnghttp2 speaks only HTTP/1.
  *
  * Threads: these functions are for user threads. An exchange is used by one thread at a time, until
  * its handler returns.
@@ -64,6 +70,7 @@ struct gs_http_server {
     unsigned max_connections;   /* at the same time; others wait to be accepted (10000). While one
                                  * does, a connection that has waited for a request, or for the rest
                                  * of its header, for a second or longer is closed. */
+    unsigned max_streams;       /* requests at the same time of one connection of HTTP/2 (100) */
     size_t max_request_line;    /* bytes; above: 414 (8192) */
     size_t max_header;          /* bytes of all fields; above: 431 (32768) */
     unsigned max_fields;        /* above: 431 (100) */
@@ -89,9 +96,9 @@ struct gs_http_server {
  *
  * When the thread is canceled, or the listener fails, the server drains: connections that are
  * pending are accepted, idle ones are closed, and the others get "Connection: close" with their
- * next response. After drain_timeout_ns the threads that are left are canceled. The call returns
- * when all connections have been closed and their threads have ended, so a handler must return when
- * its waits return -ECANCELED.
+ * next response, or GOAWAY. After drain_timeout_ns the threads that are left are canceled. The call
+ * returns when all connections have been closed and their threads have ended, so a handler must
+ * return when its waits return -ECANCELED.
  *
  * Returns 0 after a cancellation, -ENOMEM, -EINVAL (there is no handler, the listener does not
  * listen, or the stack size is invalid), -EBADF (not a descriptor, or gs_close was called
@@ -118,8 +125,8 @@ struct gs_http_exchange {
     const char *host;                   /* with the port, if one was sent; NULL: HTTP/1.0 */
     const struct gs_http_field *fields; /* in order; no control characters but tabs */
     unsigned field_count;
-    unsigned minor_version;  /* 0 or 1, of HTTP/1 */
-    uint64_t content_length; /* bytes of the body; GS_HTTP_UNKNOWN: it is chunked */
+    unsigned minor_version;  /* 0 or 1, of HTTP/1; 1 with HTTP/2 */
+    uint64_t content_length; /* bytes of the body; GS_HTTP_UNKNOWN: they were not announced */
     int fd;                  /* the socket, for getpeername */
     bool is_tls;             /* the URL begins with https */
 };
@@ -173,12 +180,12 @@ GS_API GS_MUST_CHECK ssize_t gs_http_read_all(struct gs_http_exchange *exchange,
  */
 
 /* Add a field to the response, before it has started. Fields of the same name are all sent. The
- * fields Connection, Content-Length, Content-Type, Date, Keep-Alive, Trailer, Transfer-Encoding and
- * Upgrade are not the handler's. A line end in a value is refused, because a client or user that
- * provided the value could otherwise forge a response. Returns 0, -EALREADY (it has started),
- * -ENOMEM, -EMSGSIZE (all fields together have more than 64 KiB), or -EINVAL (the name is not a
- * token, or not the handler's; or the value contains a control character other than a tab).
- */
+ * fields Connection, Content-Length, Content-Type, Date, Keep-Alive, Proxy-Connection, Trailer,
+ * Transfer-Encoding and Upgrade are not the handler's. A line end in a value is refused, because a
+ * client or user that provided the value could otherwise forge a response. Returns 0, -EALREADY (it
+ * has started), -ENOMEM, -EMSGSIZE (all fields together have more than 64 KiB), or -EINVAL (the
+ * name is not a token, or not the handler's; or the value contains a control character other than a
+ * tab). */
 GS_API GS_MUST_CHECK int gs_http_set_field(struct gs_http_exchange *exchange, const char *name,
                                            const char *value);
 

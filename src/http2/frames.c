@@ -34,9 +34,6 @@ static uint32_t error_on_closed(const struct gs_http2_session *session, int32_t 
 #define HEADER_N 9
 #define PRIORITY_N 13 /* with the stream on which it depends */
 
-/* A frame costs as much to receive as it has bytes, and something more. */
-#define SMALL_DATA 64u
-
 static uint32_t get_32(const uint8_t *at)
 {
     return (uint32_t)at[0] << 24 | (uint32_t)at[1] << 16 | (uint32_t)at[2] << 8 | at[3];
@@ -45,7 +42,7 @@ static uint32_t get_32(const uint8_t *at)
 static bool is_useful(uint8_t type, uint8_t flags, uint32_t n)
 {
     return type == NGHTTP2_HEADERS ||
-           (type == NGHTTP2_DATA && (flags & NGHTTP2_FLAG_END_STREAM || n >= SMALL_DATA));
+           (type == NGHTTP2_DATA && (flags & NGHTTP2_FLAG_END_STREAM || n >= GS_HTTP2_SMALL_DATA));
 }
 
 static void on_header(struct gs_http2_session *session)

@@ -6,7 +6,7 @@
  *                                  answer.c: gs_http_handle (http/handle.c)
  *                                           |
  *     conn->output <-- libnghttp2 <-- answer.c: fields and body of the response
- *        frames         session.c
+ *        frames         files.c
  */
 #ifndef GS_HTTP2_HTTP2_H
 #define GS_HTTP2_HTTP2_H

@@ -35,10 +35,16 @@ void gs_http2_note_work(struct gs_http2_session *session, uint64_t n)
     session->work = add(session->work, WORK_OF_A_REQUEST + n / BYTES_OF_A_UNIT);
 }
 
+void gs_http2_note_use(struct gs_http2_session *session, size_t n)
+{
+    if (n && n < GS_HTTP2_SMALL_DATA)
+        session->work = add(session->work, 1);
+}
+
 void gs_http2_end_abuse(struct gs_http2_session *session)
 {
     if (!session->is_ending)
-        gs_http_count(&session->conn->service->counts->http2_abuses, 1);
+        gs_http_count(&session->counts->http2_abuses, 1);
     gs_http2_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
 }
 

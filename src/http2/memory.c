@@ -1,12 +1,12 @@
-/* Most of a session of libnghttp2 is memory that an idle one does not use. Since a service runs one
- * session at a time, its sessions have it at the same addresses:
+/* Most of a session of libnghttp2 is memory that an idle one does not use. Since a service, or a
+ * worker of gs_http_serve, runs one session at a time, its sessions have it at the same addresses:
  *
  *   - the block of 16 KiB in which a frame is built. What is built there is copied into the output
  *     before the call ends. It is the only large one that is allocated while a session starts.
- *   - the desk: the table of the streams, 4 KiB, and those of the fields that either side refers
- *     to, 1 KiB each. They are almost empty while there are no streams. The desk has the contents
- *     of the session that ran last, its owner. When another one runs, the lines of the desk that
- *     are not zero are copied to memory of the owner's.
+ *   - the desk, of a service only: the table of the streams, 4 KiB, and those of the fields that
+ *     either side refers to, 1 KiB each. They are almost empty while there are no streams. The desk
+ *     has the contents of the session that ran last, its owner. When another one runs, the lines of
+ *     the desk that are not zero are copied to memory of the owner's.
  *
  * Each owner has a reserve for that from the beginning, in case memory is exhausted then. A session
  * that finds none for its reserve ends. */
@@ -46,7 +46,7 @@ enum { TABLE = 1, FIELDS = 2, OTHER_FIELDS = 4 }; /* its parts */
 
 static struct gs_http2_desk *desk_of(const struct gs_http2_session *session)
 {
-    return session->conn->service->http2_desk;
+    return session->desk ? *session->desk : NULL;
 }
 
 static bool is_zero(const struct line *line)
@@ -145,14 +145,13 @@ static void drop_part(struct gs_http2_session *session, unsigned part)
 
 static void *take_part(struct gs_http2_session *session, unsigned part)
 {
-    struct gs_http_service *service = session->conn->service;
-    if (!service->http2_desk)
-        service->http2_desk = calloc(1, sizeof *service->http2_desk);
-    if (!service->http2_desk)
+    if (!*session->desk)
+        *session->desk = calloc(1, sizeof **session->desk);
+    if (!*session->desk)
         return NULL;
     session->parts |= (uint8_t)part;
     if (gs_http2_take_desk(session))
-        return part_at(service->http2_desk, part);
+        return part_at(*session->desk, part);
     drop_part(session, part);
     return NULL;
 }
@@ -173,18 +172,18 @@ static unsigned part_of(const struct gs_http2_session *session, const void *memo
 
 static void *take_block(struct gs_http2_session *session, size_t n)
 {
-    struct gs_http_service *service = session->conn->service;
-    if (!service->http2_block)
-        service->http2_block = malloc(n);
-    else if (malloc_usable_size(service->http2_block) < n)
+    void **block = session->block;
+    if (!*block)
+        *block = malloc(n);
+    else if (malloc_usable_size(*block) < n)
         return NULL;
-    session->has_block = service->http2_block != NULL;
-    return service->http2_block;
+    session->has_block = *block != NULL;
+    return *block;
 }
 
 static bool is_block(const struct gs_http2_session *session, const void *memory)
 {
-    return memory && session->has_block && memory == session->conn->service->http2_block;
+    return memory && session->has_block && memory == *session->block;
 }
 
 /* ---- Memory of the session's own ---- */
@@ -206,12 +205,17 @@ void gs_http2_release(struct gs_http2_session *session, void *memory)
 
 /* ---- For libnghttp2, which does not change the size of a part of the desk ---- */
 
+static bool lacks_part(const struct gs_http2_session *session, unsigned part)
+{
+    return session->desk && session->is_starting && !(session->parts & part);
+}
+
 static void *allocate(size_t n, void *data)
 {
     struct gs_http2_session *session = data;
     if (n >= BLOCK_MIN && session->is_starting && !session->has_block)
         return take_block(session, n);
-    if (n == FIELDS_N && session->is_starting && !(session->parts & OTHER_FIELDS))
+    if (n == FIELDS_N && lacks_part(session, OTHER_FIELDS))
         return take_part(session, session->parts & FIELDS ? OTHER_FIELDS : FIELDS);
     return gs_http2_realloc(session, NULL, n ? n : 1);
 }
@@ -231,7 +235,7 @@ static void release(void *memory, void *data)
 static void *allocate_zeroed(size_t count, size_t n, void *data)
 {
     struct gs_http2_session *session = data;
-    if (count > 1 && count * n == TABLE_N && session->is_starting && !(session->parts & TABLE))
+    if (count > 1 && count * n == TABLE_N && lacks_part(session, TABLE))
         return take_part(session, TABLE);
     void *memory = count && n > SIZE_MAX / count ? NULL : allocate(count * n, data);
     if (memory)

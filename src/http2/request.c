@@ -18,7 +18,7 @@ static struct gs_http_text text_of(nghttp2_rcbuf *buffer)
 /* More than the parser accepts, so that it decides. */
 static size_t head_max(const struct gs_http2_session *session)
 {
-    const struct gs_http_options *options = &session->conn->service->options;
+    const struct gs_http_options *options = session->options;
     return options->max_request_line + options->max_header + 64;
 }
 
@@ -87,7 +87,7 @@ static void append_field(struct gs_http2_session *session, struct gs_http2_strea
     if (authority.bytes && gs_http_text_is(name, "host") && value.n == authority.n &&
         !memcmp(value.bytes, authority.bytes, value.n))
         return;
-    if (value.n > session->conn->service->options.max_header)
+    if (value.n > session->options->max_header)
         stream->status = 431;
     if (continues_cookie(stream, name)) {
         stream->head_n -= 2; /* the end of its line */
@@ -183,7 +183,7 @@ static unsigned parse(struct gs_http2_session *session, struct gs_http2_stream *
         return stream->status;
     if (gs_http_find_head_end(head.bytes, head.n, &scanned) != (ssize_t)head.n)
         return 400;
-    return gs_http_request_parse(head, &session->conn->service->options, ret_request);
+    return gs_http_request_parse(head, session->options, ret_request);
 }
 
 unsigned gs_http2_parse(struct gs_http2_session *session, struct gs_http2_stream *stream,

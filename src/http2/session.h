@@ -45,24 +45,57 @@ struct gs_http2_stream {
     bool body_is_complete; /* the peer has ended it */
     bool is_cookie_last;   /* of the fields so far */
     bool is_broken;        /* memory for its head was exhausted */
+    bool is_read;          /* its body is wanted although the response is complete */
     uint16_t status;       /* to refuse it with, since its head is too large; 0: it is not */
     uint32_t head_n, head_size;
-    uint32_t version;                /* where in the head */
-    uint32_t log_size;               /* memory of the response's line in the log */
-    char *head;                      /* as in HTTP/1.1 */
-    uint64_t body_n;                 /* received */
-    struct gs_http_output *response; /* what is left of it; NULL: none */
+    uint32_t version;  /* where in the head */
+    uint32_t log_size; /* memory of the response's line in the log */
+    char *head;        /* as in HTTP/1.1 */
+    uint64_t body_n;   /* received */
+    union {
+        struct gs_http_output *response; /* what is left of it; NULL: none */
+        void *data;                      /* of another user than files.c */
+    };
+};
+
+struct gs_http2_session;
+
+/* What the streams are for: the files of a service (files.c), or the handlers of an application. */
+struct gs_http2_user {
+    /* The head is complete, the body only if is_end. */
+    void (*on_head)(struct gs_http2_session *session, struct gs_http2_stream *stream, bool is_end);
+
+    /* Bytes of a body. stream: NULL: it is not known. */
+    void (*on_body)(struct gs_http2_session *session, struct gs_http2_stream *stream,
+                    const uint8_t *bytes, size_t n);
+
+    /* The body is complete, too. */
+    void (*on_end)(struct gs_http2_session *session, struct gs_http2_stream *stream);
+
+    /* It is freed next. */
+    void (*on_close)(struct gs_http2_session *session, struct gs_http2_stream *stream);
 };
 
 struct gs_http2_session {
     struct gs_http2 base;
-    struct gs_http_conn *conn; /* of the call in progress, as now_ns */
-    uint64_t now_ns;
+
+    /* The user sets these before the start. */
+    const struct gs_http2_user *user;
+    const struct gs_http_options *options;
+    struct gs_http_counts *counts;
+    void **block;                /* that sessions share which run one at a time (memory.c), */
+    struct gs_http2_desk **desk; /* and this; NULL: not this */
+    uint32_t streams_max;
+    size_t memory_more;       /* than these limits, for streams that wait for a handler */
+    bool is_consumed_by_user; /* the windows open when it calls nghttp2_session_consume_stream */
+
+    struct gs_http_conn *conn; /* of files.c, in the call in progress */
+    uint64_t now_ns;           /* of the call in progress */
     nghttp2_session *nghttp2;
     nghttp2_mem memory;
     size_t allocated;
-    bool has_block;                 /* that the sessions of a service share (memory.c), */
-    uint8_t parts;                  /* and which parts of the desk it has */
+    bool has_block;                 /* it uses the one that is shared, */
+    uint8_t parts;                  /* and these parts of the desk */
     struct gs_http2_packed *packed; /* their contents, while another session runs */
     void *reserve;                  /* memory for these, until then */
     bool is_starting;
@@ -116,10 +149,35 @@ void gs_http2_release(struct gs_http2_session *session, void *memory);
 
 /* ---- session.c ---- */
 
+/* Start a session, whose first members are set. Returns 0 or -ENOMEM; then nothing is to be
+ * released. */
+int gs_http2_session_init(struct gs_http2_session *session);
+
+/* End its streams, and release what it has; a second time, nothing. */
+void gs_http2_session_done(struct gs_http2_session *session);
+
+/* Receive n bytes, or up to the end of a frame. A session that passes a limit ends with GOAWAY.
+ * Returns how many; or 0 if the connection has failed. */
+size_t gs_http2_take(struct gs_http2_session *session, const char *bytes, size_t n);
+
 /* End the connection because of this error, after what is to be sent before. */
 void gs_http2_terminate(struct gs_http2_session *session, uint32_t error);
 
+/* RFC 9113, 6.8: first the peer is told to open no more streams; those that it has opened before it
+ * knew have arrived when its answer to the PING has. */
+void gs_http2_drain(struct gs_http2_session *session);
+
+/* Whether it neither expects nor has anything more to send. */
+bool gs_http2_is_over(const struct gs_http2_session *session);
+
+/* Tell the peer that streams from now on are ignored: the second step of draining. */
+void gs_http2_accept_no_more(struct gs_http2_session *session);
+
 /* ---- frames.c ---- */
+
+/* A frame costs as much to receive as it has bytes, and something more: one of DATA with fewer
+ * counts as one without use. */
+#define GS_HTTP2_SMALL_DATA 64u
 
 void gs_http2_frames_init(struct gs_http2_session *session);
 
@@ -180,6 +238,9 @@ void gs_http2_limits_init(struct gs_http2_session *session);
 
 /* A request was answered, or n bytes of a response were put into the output. */
 void gs_http2_note_work(struct gs_http2_session *session, uint64_t n);
+
+/* n bytes of a body were received that is read: a small frame of it has a use. */
+void gs_http2_note_use(struct gs_http2_session *session, size_t n);
 
 /* A frame without use was received, or a stream was reset. Returns false if there were too many:
  * the session ends. */

@@ -15,7 +15,7 @@ static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame
     struct gs_http2_session *session = data;
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    struct gs_http2_stream *stream = session->allocated < GS_HTTP2_MEMORY_MAX
+    struct gs_http2_stream *stream = session->allocated < GS_HTTP2_MEMORY_MAX + session->memory_more
                                          ? gs_http2_realloc(session, NULL, sizeof *stream)
                                          : NULL;
     gs_http2_drop_header(session); /* of a malformed block, whose stream is not closed yet */
@@ -34,15 +34,12 @@ static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame
 
 void gs_http2_free_stream(struct gs_http2_session *session, struct gs_http2_stream *stream)
 {
-    gs_http2_end_response(session, stream);
-    gs_http2_set_state(session, stream, GS_HTTP2_HEAD);
+    session->user->on_close(session, stream);
     *stream->link = stream->next;
     if (stream->next)
         stream->next->link = stream->link;
     else
         session->last = stream->link;
-    if (session->loading == stream)
-        session->loading = NULL;
     session->base.streams--;
     gs_http2_free_head(session, stream);
     gs_http2_release(session, stream);
@@ -65,21 +62,17 @@ static int on_stream_close(nghttp2_session *nghttp2, int32_t id, uint32_t code, 
 static void end_request(struct gs_http2_session *session, struct gs_http2_stream *stream)
 {
     stream->body_is_complete = true;
-    if (stream->state <= GS_HTTP2_BODY)
-        gs_http2_set_state(session, stream, GS_HTTP2_READY);
+    session->user->on_end(session, stream);
 }
 
 static void on_head(struct gs_http2_session *session, struct gs_http2_stream *stream, bool is_end)
 {
     gs_http2_end_header(session, stream);
-    if (stream->is_broken) {
+    stream->body_is_complete = is_end;
+    if (stream->is_broken)
         refuse(session->nghttp2, stream->id);
-    } else if (is_end) {
-        end_request(session, stream);
-    } else {
-        gs_http2_set_state(session, stream, GS_HTTP2_BODY);
-        gs_http2_start_body(session, stream);
-    }
+    else
+        session->user->on_head(session, stream, is_end);
 }
 
 static void on_message(struct gs_http2_session *session, const nghttp2_frame *frame)
@@ -101,15 +94,10 @@ static void on_message(struct gs_http2_session *session, const nghttp2_frame *fr
 static int on_data(nghttp2_session *nghttp2, uint8_t flags, int32_t id, const uint8_t *bytes,
                    size_t n, void *data)
 {
-    (void)flags, (void)bytes;
+    (void)flags;
     struct gs_http2_session *session = data;
     struct gs_http2_stream *stream = nghttp2_session_get_stream_user_data(nghttp2, id);
-    session->conn->transferred += n;
-    if (!stream || stream->state != GS_HTTP2_BODY)
-        return 0;
-    stream->body_n += n;
-    if (stream->body_n > session->conn->service->options.max_body)
-        gs_http2_refuse_body(session, stream);
+    session->user->on_body(session, stream, bytes, n);
     return 0;
 }
 
@@ -124,7 +112,7 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
         on_message(session, frame);
         break;
     case NGHTTP2_RST_STREAM:
-        gs_http_count(&session->conn->service->counts->http2_resets, 1);
+        gs_http_count(&session->counts->http2_resets, 1);
         (void)gs_http2_may_reset(session);
         break;
     case NGHTTP2_PING:
@@ -144,7 +132,7 @@ static void on_end_sent(struct gs_http2_session *session, int32_t id)
 {
     const struct gs_http2_stream *stream =
         nghttp2_session_get_stream_user_data(session->nghttp2, id);
-    if (stream && !stream->body_is_complete)
+    if (stream && !stream->body_is_complete && !stream->is_read)
         (void)nghttp2_submit_rst_stream(session->nghttp2, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
 }
 
@@ -156,7 +144,7 @@ static int on_frame_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, v
         if (frame->hd.stream_id > session->newest_reset)
             session->newest_reset = frame->hd.stream_id;
         if (frame->rst_stream.error_code == NGHTTP2_REFUSED_STREAM)
-            gs_http_count(&session->conn->service->counts->http2_refused, 1);
+            gs_http_count(&session->counts->http2_refused, 1);
         if (frame->rst_stream.error_code != NGHTTP2_NO_ERROR)
             (void)gs_http2_may_reset(session);
     } else if (frame->hd.type <= NGHTTP2_HEADERS) {

@@ -1,4 +1,4 @@
-#include "http_server/session.h"
+#include "http_server/streams.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
@@ -20,19 +20,27 @@ unsigned gs_http_session_failure_status(const struct gs_http_session *session)
 
 /* ---- Receiving, within the time that reads of this body may wait ---- */
 
-/* Into bytes, or, if they are NULL, into the input. The end of the stream is an error. */
+static ssize_t receive_by(struct gs_http_session *session, void *bytes, size_t n,
+                          uint64_t deadline_ns)
+{
+    if (session->stream)
+        return gs_http_stream_read(session->stream, bytes, n, deadline_ns);
+    return bytes ? gs_recv(session->exchange.fd, bytes, n, 0, deadline_ns)
+                 : gs_http_input_receive(session->connection, deadline_ns);
+}
+
+/* Into bytes, or, if they are NULL, into the input. The end of the stream is an error; in
+ * HTTP/2 it is the end of the body. */
 static ssize_t receive(struct gs_http_session *session, void *bytes, size_t n)
 {
     uint64_t start_ns = gs_clock_now();
-    uint64_t deadline_ns = gs_clock_after(start_ns, session->body_wait_ns);
-    ssize_t result = bytes ? gs_recv(session->exchange.fd, bytes, n, 0, deadline_ns)
-                           : gs_http_input_receive(session->connection, deadline_ns);
+    ssize_t result = receive_by(session, bytes, n, gs_clock_after(start_ns, session->body_wait_ns));
     if (session->body_wait_ns != GS_NEVER) {
         uint64_t waited_ns = gs_clock_now() - start_ns;
         session->body_wait_ns -=
             waited_ns < session->body_wait_ns ? waited_ns : session->body_wait_ns;
     }
-    if (!result)
+    if (!result && !session->stream)
         result = -ECONNRESET;
     /* After a cancellation the body can be read further; after other errors bytes may be missing.
      */
@@ -102,12 +110,25 @@ static ssize_t read_chunked(struct gs_http_session *session, void *bytes, size_t
     }
 }
 
+/* Of HTTP/2. body_left counts down from the limit if the length is not known. */
+static ssize_t read_stream(struct gs_http_session *session, void *bytes, size_t n)
+{
+    ssize_t result = receive(session, bytes, n);
+    if (result > 0 && (uint64_t)result > session->body_left)
+        result = session->body_error = -EFBIG;
+    session->body_left -= result > 0 ? (uint64_t)result : 0;
+    session->body_done = !result || (!session->is_chunked && !session->body_left);
+    return result;
+}
+
 static ssize_t read_body(struct gs_http_session *session, void *bytes, size_t n)
 {
     if (session->body_error)
         return session->body_error;
     if (session->body_done || !n)
         return 0;
+    if (session->stream)
+        return read_stream(session, bytes, n);
     return session->is_chunked ? read_chunked(session, bytes, n)
                                : read_by_length(session, bytes, n);
 }
@@ -119,8 +140,8 @@ ssize_t gs_http_read(struct gs_http_exchange *exchange, void *bytes, size_t n)
     struct gs_http_session *session = gs_http_session_of(exchange);
     if (session->expects_continue && session->state == GS_HTTP_RESPONSE_NONE && n) {
         /* RFC 9110, 10.1.1: not needed if the body has begun to arrive. */
-        int err =
-            gs_http_input_length(session->connection) ? 0 : gs_http_session_send_continue(session);
+        bool has_begun = !session->stream && gs_http_input_length(session->connection);
+        int err = has_begun ? 0 : gs_http_session_send_continue(session);
         if (err)
             return err;
         session->expects_continue = false;

@@ -2,7 +2,7 @@
 
 #include "http/head_end.h"
 #include "http/request.h"
-#include "http_server/session.h"
+#include "http_server/streams.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
@@ -100,7 +100,7 @@ enum gs_http_progress gs_http_connection_next(struct gs_http_connection *connect
 
 /* ---- Without a thread ---- */
 
-static void close_connection(struct gs_http_connection *connection)
+void gs_http_connection_close(struct gs_http_connection *connection)
 {
     gs_http_tls_end_now(connection);
     gs_close(connection->fd);
@@ -109,7 +109,7 @@ static void close_connection(struct gs_http_connection *connection)
 
 static void *close_on_worker_stack(void *connection)
 {
-    close_connection(connection);
+    gs_http_connection_close(connection);
     return NULL;
 }
 
@@ -195,6 +195,10 @@ static void resume(struct gs_resumable *resumable)
         gs_container_of(resumable, struct gs_http_connection, resumable);
     enum gs_http_progress progress = GS_HTTP_ENDED;
     gs_resumable_unwatch(resumable);
+    if (connection->speaks_http2) {
+        gs_http_streams_resume(connection);
+        return;
+    }
     if (connection->state == GS_HTTP_CONNECTION_TIMED_OUT)
         progress = time_out(connection);
     else if (connection->state <= GS_HTTP_CONNECTION_WAITING)
@@ -204,7 +208,7 @@ static void resume(struct gs_resumable *resumable)
     end(connection);
     if (progress == GS_HTTP_ENDED ||
         gs_scope_spawn(&connection->worker->threads, gs_http_session_run, connection, 0))
-        close_connection(connection);
+        gs_http_connection_close(connection);
 }
 
 void gs_http_connection_wait(struct gs_http_connection *connection)

@@ -67,6 +67,8 @@ enum gs_http_wait {
     GS_HTTP_WAITS_FIRST, /* for its first byte */
     GS_HTTP_WAITS_NEXT,  /* for the next request */
     GS_HTTP_WAITS_HEAD,  /* for the rest of a head */
+    GS_HTTP_WAITS_SEND,  /* HTTP/2: for the client to take what was sent */
+    GS_HTTP_WAITS_CLOSE, /* HTTP/2: for the client to answer that it knows of the end */
     GS_HTTP_WAITS,
 };
 
@@ -82,6 +84,13 @@ struct gs_http_worker {
     atomic_uint evictions; /* to be made: a bit for each kind of wait */
     /* Since when the first one of each list waits, for evict() in server.c; GS_NEVER: none. */
     _Atomic(uint64_t) since_ns[GS_HTTP_WAITS];
+
+    /* Of HTTP/2 (streams.h). */
+    _Atomic(struct gs_http_mail *) mail; /* to its connections, the newest first */
+    struct gs_list http2;                /* these */
+    void *http2_block;                   /* that their sessions share */
+    struct gs_http_counts http2_counts;  /* of their sessions; nobody asks for them */
+    int phase;                           /* that they know of */
 };
 
 enum gs_http_phase {
@@ -102,6 +111,7 @@ struct gs_http_sessions {
     atomic_size_t open;            /* connections */
     struct gs_semaphore all_ended; /* posted when there are none any more, unless it serves */
     struct gs_semaphore stopped;   /* posted by each keeper */
+    int pid;                       /* not a child's */
     unsigned worker_count;
     struct gs_http_worker workers[];
 };
@@ -121,9 +131,10 @@ struct gs_http_connection {
     struct gs_list link;           /* in its home's list */
     struct gs_http_worker *worker; /* its home; NULL: it has none yet */
     struct gs_http_sessions *sessions;
-    uint64_t since_ns;            /* since when it waits */
-    struct gs_tls_engine *engine; /* NULL: without TLS, or no thread has had it yet */
-    char *input;                  /* NULL: no bytes */
+    uint64_t since_ns;             /* since when it waits */
+    struct gs_tls_engine *engine;  /* NULL: without TLS, or no thread has had it yet */
+    struct gs_http_streams *http2; /* NULL: none yet */
+    char *input;                   /* NULL: no bytes */
     size_t input_start, input_end, input_size;
     size_t scanned;     /* bytes of the input that were searched for the end of a head */
     size_t head_length; /* of the complete head in the input; 0: there is none */
@@ -136,7 +147,8 @@ struct gs_http_connection {
     bool has_begun;          /* bytes of the next request have been received */
     bool is_readable;        /* an event has said so; the thread receives */
     bool has_ended;          /* by TLS: the client sends nothing more */
-    uint32_t date_seconds;   /* of date, since 1970; 0: none yet */
+    bool speaks_http2;
+    uint32_t date_seconds; /* of date, since 1970; 0: none yet */
     char date[GS_HTTP_DATE_LENGTH];
 };
 
@@ -160,6 +172,9 @@ enum gs_http_progress gs_http_connection_next(struct gs_http_connection *connect
 
 /* Wait for a request without a thread. The caller gives the connection away. */
 void gs_http_connection_wait(struct gs_http_connection *connection);
+
+/* Close and free it, when its resumable has ended. Called on the worker's stack. */
+void gs_http_connection_close(struct gs_http_connection *connection);
 
 /* ---- In worker.c ---- */
 
@@ -224,6 +239,10 @@ ssize_t gs_http_tls_decrypt(struct gs_http_connection *connection, const void *b
 /* Whether a thread has to send the rest of the engine's output. */
 bool gs_http_tls_has_output(const struct gs_http_connection *connection);
 int gs_http_tls_flush(struct gs_http_connection *connection, uint64_t deadline_ns);
+
+/* Encrypt and send without waiting, on the worker's stack. Returns how many bytes were taken, or
+ * -errno: -EAGAIN also if what was encrypted before is not sent yet. n may be 0. */
+ssize_t gs_http_tls_send_now(struct gs_http_connection *connection, const void *bytes, size_t n);
 
 /* Encrypt and send a message, which is changed. Returns 0 or -errno. Called by a thread. */
 int gs_http_tls_send(struct gs_http_connection *connection, struct msghdr *message,

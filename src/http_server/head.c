@@ -1,6 +1,7 @@
+#include "http/head_end.h"
 #include "http/request.h"
 
-#include "http_server/session.h"
+#include "http_server/streams.h"
 
 #include <stdlib.h>
 
@@ -65,7 +66,8 @@ static void set_exchange(struct gs_http_session *session, const struct gs_http_r
 static void set_body(struct gs_http_session *session, const struct gs_http_request *request)
 {
     session->is_chunked = request->chunked;
-    session->body_left = request->content_length;
+    session->body_left = session->stream && request->chunked ? session->sessions->limits.max_body
+                                                             : request->content_length;
     session->body_done = !request->chunked && !request->content_length;
     session->expects_continue = request->expects_continue && !session->body_done;
     session->body_error = 0;
@@ -79,6 +81,8 @@ static unsigned parse(struct gs_http_session *session, struct gs_http_text head,
     const struct gs_http_sessions *sessions = session->sessions;
     struct gs_http_request request;
     unsigned status = gs_http_request_parse(head, &sessions->limits, &request);
+    if (session->stream)
+        request.chunked = session->stream->has_body && !request.has_length;
     session->is_head = request.method == GS_HTTP_HEAD;
     session->keep_alive = !status && request.keep_alive;
     if (!status && request.target.form == GS_HTTP_TARGET_AUTHORITY)
@@ -101,30 +105,64 @@ static void reset_response(struct gs_http_session *session)
     session->body_done = true; /* of a request that is refused, nothing is read */
 }
 
-/* Take the head out of the input. Returns it behind the memory for its fields, which is
- * session->head; empty: there is no memory. */
-static struct gs_http_text take_head(struct gs_http_session *session)
+/* Copy the head behind the memory for its fields, which is session->head. Returns the copy; empty:
+ * there is no memory. */
+static struct gs_http_text copy_head(struct gs_http_session *session, struct gs_http_text head)
 {
-    struct gs_http_connection *connection = session->connection;
-    struct gs_http_text head = {gs_http_input(connection), connection->head_length};
     size_t fields_size = count_lines(head) * sizeof(struct gs_http_field);
     session->head = malloc(fields_size + head.n);
     if (!session->head)
         return (struct gs_http_text){0};
     char *text = session->head + fields_size;
     memcpy(text, head.bytes, head.n);
+    return (struct gs_http_text){text, head.n};
+}
+
+/* Take the head out of the input. */
+static struct gs_http_text take_head(struct gs_http_session *session)
+{
+    struct gs_http_connection *connection = session->connection;
+    struct gs_http_text head = {gs_http_input(connection), connection->head_length};
+    head = copy_head(session, head);
+    if (!head.n)
+        return head;
     gs_http_input_consume(connection, head.n);
     connection->head_length = connection->scanned = 0;
     connection->has_begun = connection->is_first = false;
-    return (struct gs_http_text){text, head.n};
+    return head;
+}
+
+/* The head was made of fields, which may contain what no head does. */
+static unsigned check_stream(const struct gs_http_stream *stream)
+{
+    size_t scanned = 0;
+    if (stream->status)
+        return stream->status;
+    return gs_http_find_head_end(stream->request, stream->request_n, &scanned) ==
+                   (ssize_t)stream->request_n
+               ? 0
+               : 400;
+}
+
+/* Also of one that is too long: a client of HTTP/2 takes no body with the response to HEAD. */
+static bool is_head(const struct gs_http_stream *stream)
+{
+    return gs_http_request_method((struct gs_http_text){stream->request, stream->request_n}) ==
+           GS_HTTP_HEAD;
 }
 
 unsigned gs_http_session_read_head(struct gs_http_session *session)
 {
+    const struct gs_http_stream *stream = session->stream;
     reset_response(session);
-    if (session->connection->status)
-        return session->connection->status;
-    struct gs_http_text head = take_head(session);
+    unsigned status = stream ? check_stream(stream) : session->connection->status;
+    if (status) {
+        session->is_head = stream && is_head(stream);
+        return status;
+    }
+    struct gs_http_text head =
+        stream ? copy_head(session, (struct gs_http_text){stream->request, stream->request_n})
+               : take_head(session);
     return head.n ? parse(session, head, (struct gs_http_field *)session->head) : 503;
 }
 

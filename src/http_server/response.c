@@ -1,6 +1,6 @@
 #include "http/status.h"
 #include "http/token.h"
-#include "http_server/session.h"
+#include "http_server/streams.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
@@ -55,6 +55,8 @@ static int send_pieces(struct gs_http_session *session, struct iovec *pieces, un
 
 int gs_http_session_send_continue(struct gs_http_session *session)
 {
+    if (session->stream)
+        return gs_http_stream_continue(session->stream);
     struct iovec piece = {(char *)"HTTP/1.1 100 Continue\r\n\r\n", 25};
     return send_pieces(session, &piece, 1);
 }
@@ -71,9 +73,9 @@ static bool is_field_value(const char *value)
 /* Whether the field is one that the server adds itself, or that would change the framing. */
 static bool is_reserved(struct gs_http_text name)
 {
-    static const char *const names[] = {"connection", "content-length", "content-type",
-                                        "date",       "keep-alive",     "transfer-encoding",
-                                        "trailer",    "upgrade"};
+    static const char *const names[] = {"connection", "content-length",    "content-type",
+                                        "date",       "keep-alive",        "proxy-connection",
+                                        "trailer",    "transfer-encoding", "upgrade"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
         if (gs_http_text_is_nocase(name, names[i]))
             return true;
@@ -139,8 +141,8 @@ static bool may_keep_alive(const struct gs_http_session *session)
            gs_http_session_can_discard(session);
 }
 
-/* The date, which is formatted once a second. */
-static const char *date_of(struct gs_http_connection *connection)
+/* It is formatted once a second. */
+const char *gs_http_date_now(struct gs_http_connection *connection)
 {
     uint32_t seconds = (uint32_t)(gs_clock_wall() / GS_SECOND);
     if (connection->date_seconds != seconds) {
@@ -161,7 +163,7 @@ static void build_start(struct gs_http_session *session, unsigned status)
         *at++ = ' '; /* and an empty phrase (RFC 9112, 4) */
     }
     at = put(at, "\r\nDate: ", 8);
-    at = put(at, date_of(session->connection), GS_HTTP_DATE_LENGTH);
+    at = put(at, gs_http_date_now(session->connection), GS_HTTP_DATE_LENGTH);
     at = put(at, "\r\n", 2);
     session->start_length = (size_t)(at - session->start);
 }
@@ -203,8 +205,12 @@ static int start(struct gs_http_session *session, unsigned status, const char *m
                                                                 : GS_HTTP_FRAMED_BY_CLOSE;
     session->keep_alive = may_keep_alive(session);
     session->must_linger |= !session->keep_alive;
-    build_start(session, status);
-    build_end(session, status, length);
+    session->status = status;
+    session->response_length = length;
+    if (!session->stream) {
+        build_start(session, status);
+        build_end(session, status, length);
+    }
     session->state = GS_HTTP_RESPONSE_HEAD;
     return 0;
 }
@@ -241,9 +247,35 @@ static size_t put_chunk_size(char *out, size_t n)
     return digits + 2;
 }
 
+/* Of HTTP/2. A response without a body ends with its head. After an error it is aborted. */
+static int send_stream(struct gs_http_session *session, const void *bytes, size_t n, bool is_last)
+{
+    const struct gs_http_head head = {
+        .status = session->status,
+        .has_body = session->has_body,
+        .has_length = session->framing == GS_HTTP_FRAMED_BY_LENGTH && session->status != 204 &&
+                      session->status != 304,
+        .length = session->response_length,
+        .fields = session->fields,
+        .fields_n = session->fields_length,
+    };
+    bool is_first = session->state == GS_HTTP_RESPONSE_HEAD;
+    struct gs_http_text body = {bytes, session->has_body ? n : 0};
+    session->state = GS_HTTP_RESPONSE_BODY;
+    if (!is_first && (!session->has_body || !(n || is_last)))
+        return 0;
+    int err = gs_http_stream_write(session->stream, is_first ? &head : NULL, body,
+                                   is_last || !session->has_body);
+    if (err)
+        session->state = GS_HTTP_RESPONSE_ABORTED;
+    return err;
+}
+
 /* Send n bytes of the body; is_last: and its end. */
 static int send_body(struct gs_http_session *session, const void *bytes, size_t n, bool is_last)
 {
+    if (session->stream)
+        return send_stream(session, bytes, n, is_last);
     struct iovec pieces[7];
     char size[18];
     unsigned count = take_head(session, pieces);

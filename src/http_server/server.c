@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 /* Time after which accepting is tried again when descriptors or memory are exhausted. */
 #define PAUSE_NS (20 * GS_MILLISECOND)
@@ -22,6 +23,7 @@ static void set_options(struct gs_http_sessions *sessions, const struct gs_http_
     gs_http_options_default(limits);
     *options = *server;
     SET_DEFAULT(options->max_connections, 10000);
+    SET_DEFAULT(options->max_streams, 100);
     SET_DEFAULT(options->header_timeout_ns, limits->header_timeout_ns);
     SET_DEFAULT(options->idle_timeout_ns, limits->idle_timeout_ns);
     SET_DEFAULT(options->body_timeout_ns, 60 * GS_SECOND);
@@ -191,6 +193,7 @@ static struct gs_http_sessions *new_sessions(const struct gs_http_server *server
         return NULL;
     memset(sessions, 0, size);
     sessions->worker_count = workers;
+    sessions->pid = getpid();
     set_options(sessions, server);
     return sessions;
 }
@@ -211,6 +214,8 @@ int gs_http_serve(int listener, const struct gs_http_server *server)
         return -ENOMEM;
     gs_http_workers_start(sessions);
     err = serve(sessions, listener);
+    for (unsigned i = 0; i < sessions->worker_count; i++)
+        free(sessions->workers[i].http2_block);
     free(sessions);
     return err;
 }

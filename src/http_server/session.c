@@ -1,4 +1,4 @@
-#include "http_server/session.h"
+#include "http_server/streams.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
@@ -57,8 +57,7 @@ static void refuse(struct gs_http_session *session, unsigned status)
     gs_http_session_respond_status(session, status);
 }
 
-/* Returns whether another request may follow. */
-static bool serve_request(struct gs_http_session *session)
+bool gs_http_session_serve(struct gs_http_session *session)
 {
     const struct gs_http_server *options = &session->sessions->options;
     unsigned status = gs_http_session_read_head(session);
@@ -68,16 +67,18 @@ static bool serve_request(struct gs_http_session *session)
     }
     options->handler(&session->exchange, options->data);
     gs_http_session_finish_response(session);
-    return session->state == GS_HTTP_RESPONSE_DONE && session->keep_alive &&
+    return session->state == GS_HTTP_RESPONSE_DONE && session->keep_alive && !session->stream &&
            gs_http_session_discard(session);
 }
 
 /* ---- The life of a session ---- */
 
 /* What a request sets is left as it is. */
-static void init(struct gs_http_session *session, struct gs_http_connection *connection)
+void gs_http_session_init(struct gs_http_session *session, struct gs_http_connection *connection,
+                          struct gs_http_stream *stream)
 {
     session->connection = connection;
+    session->stream = stream;
     session->sessions = connection->sessions;
     session->exchange.fd = connection->fd;
     session->exchange.is_tls = connection->sessions->options.tls;
@@ -100,12 +101,14 @@ static void end(void *argument)
     gs_http_connection_free(session->connection);
 }
 
-/* Serve the requests that are there. Returns whether others may follow. */
+/* Serve the requests that are there. Returns whether others may follow, or HTTP/2. */
 static bool serve_requests(struct gs_http_session *session)
 {
     enum gs_http_progress progress;
     while ((progress = gs_http_connection_next(session->connection)) == GS_HTTP_READY) {
-        if (!serve_request(session))
+        if (gs_http_streams_detect(session->connection))
+            return true;
+        if (!gs_http_session_serve(session))
             return false;
         gs_http_session_release(session);
     }
@@ -115,7 +118,7 @@ static bool serve_requests(struct gs_http_session *session)
 int gs_http_session_run(void *connection)
 {
     struct gs_http_session session;
-    init(&session, connection);
+    gs_http_session_init(&session, connection, NULL);
     gs_cleanup_push(&session.cleanup, end, &session);
     bool is_kept = gs_http_tls_start(connection) && serve_requests(&session);
     gs_cleanup_pop(!is_kept);

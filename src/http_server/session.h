@@ -36,6 +36,7 @@ struct gs_http_session {
     struct gs_http_exchange exchange;
     struct gs_http_connection *connection;
     const struct gs_http_sessions *sessions;
+    struct gs_http_stream *stream; /* of HTTP/2; NULL: HTTP/1 */
     struct gs_cleanup cleanup;
     bool must_linger; /* a response was the last: the client may send on */
 
@@ -54,7 +55,9 @@ struct gs_http_session {
     enum gs_http_response_framing framing;
     bool has_body;          /* its body is sent */
     uint64_t response_left; /* bytes of a body of known length */
-    char *fields;           /* of the handler, as they are sent */
+    uint64_t response_length;
+    unsigned status;
+    char *fields; /* of the handler, as they are sent */
     size_t fields_length, fields_size;
     char start[128], end[128]; /* of the head, before and after the fields */
     size_t start_length, end_length;
@@ -69,6 +72,13 @@ static inline struct gs_http_session *gs_http_session_of(struct gs_http_exchange
 
 /* A gs_scope_fn: serve the connection, which it takes. */
 int gs_http_session_run(void *connection);
+
+/* stream: of HTTP/2; NULL: HTTP/1. */
+void gs_http_session_init(struct gs_http_session *session, struct gs_http_connection *connection,
+                          struct gs_http_stream *stream);
+
+/* Serve a request. Returns whether another one may follow on this connection. */
+bool gs_http_session_serve(struct gs_http_session *session);
 
 /* ---- In head.c ---- */
 
@@ -94,6 +104,9 @@ bool gs_http_session_discard(struct gs_http_session *session);
 
 /* Remove n bytes from the message, and empty pieces behind these. */
 void gs_http_advance(struct msghdr *message, size_t n);
+
+/* The date, for a response. One thread, or the home, may ask at a time. */
+const char *gs_http_date_now(struct gs_http_connection *connection);
 
 /* The deadline of a call that sends. */
 uint64_t gs_http_write_deadline(const struct gs_http_connection *connection);

@@ -57,14 +57,37 @@ bool gs_http_tls_has_output(const struct gs_http_connection *connection)
     return n;
 }
 
-/* An error is found by the next call that receives or sends. */
-static void send_now(struct gs_http_connection *connection)
+/* Returns 0 or -errno. */
+static int try_send(struct gs_http_connection *connection)
 {
     size_t n;
     const char *bytes = output(connection, &n);
     ssize_t sent = n ? gs_sys_send(connection->fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL) : 0;
     if (sent > 0)
         operations(connection)->sent(connection->engine, (size_t)sent);
+    return sent < 0 ? (int)sent : 0;
+}
+
+/* An error is found by the next call that receives or sends. */
+static void send_now(struct gs_http_connection *connection)
+{
+    (void)!try_send(connection);
+}
+
+ssize_t gs_http_tls_send_now(struct gs_http_connection *connection, const void *bytes, size_t n)
+{
+    int err = try_send(connection);
+    if (!err && gs_http_tls_has_output(connection))
+        err = -EAGAIN;
+    if (err || !n)
+        return err;
+    if (n > PART_MAX)
+        n = PART_MAX;
+    ssize_t result = operations(connection)->write(connection->engine, bytes, n);
+    if (result < 0)
+        return result;
+    err = try_send(connection);
+    return err && err != -EAGAIN ? err : (ssize_t)n;
 }
 
 int gs_http_tls_flush(struct gs_http_connection *connection, uint64_t deadline_ns)

@@ -1,4 +1,4 @@
-#include "http_server/connection.h"
+#include "http_server/streams.h"
 
 #include <errno.h>
 #include <gossamer/sys.h>
@@ -26,9 +26,14 @@ static void publish_first(struct gs_http_worker *worker, enum gs_http_wait waits
 static uint64_t deadline_of(const struct gs_http_connection *connection)
 {
     const struct gs_http_server *options = &connection->sessions->options;
-    return gs_clock_after(connection->since_ns, connection->waits_for == GS_HTTP_WAITS_NEXT
-                                                    ? options->idle_timeout_ns
-                                                    : options->header_timeout_ns);
+    const uint64_t timeouts_ns[] = {
+        [GS_HTTP_WAITS_FIRST] = options->header_timeout_ns,
+        [GS_HTTP_WAITS_NEXT] = options->idle_timeout_ns,
+        [GS_HTTP_WAITS_HEAD] = options->header_timeout_ns,
+        [GS_HTTP_WAITS_SEND] = options->write_timeout_ns,
+        [GS_HTTP_WAITS_CLOSE] = GS_SECOND,
+    };
+    return gs_clock_after(connection->since_ns, timeouts_ns[connection->waits_for]);
 }
 
 static void on_timer(struct gs_timer *timer);
@@ -50,7 +55,7 @@ static int expire(struct gs_http_worker *worker, uint64_t deadline_ns)
 static bool is_over(struct gs_http_sessions *sessions, enum gs_http_wait waits_for)
 {
     return atomic_load(&sessions->phase) >=
-           (waits_for == GS_HTTP_WAITS_HEAD ? GS_HTTP_CANCELED : GS_HTTP_DRAINING);
+           (waits_for >= GS_HTTP_WAITS_HEAD ? GS_HTTP_CANCELED : GS_HTTP_DRAINING);
 }
 
 int gs_http_worker_keep(struct gs_http_connection *connection, enum gs_http_wait waits_for)
@@ -138,6 +143,12 @@ static void keep(struct gs_resumable *keeper)
     struct gs_http_worker *worker = gs_container_of(keeper, struct gs_http_worker, keeper);
     struct gs_http_sessions *sessions = worker->sessions;
     unsigned evictions = atomic_exchange(&worker->evictions, 0);
+    gs_http_streams_deliver(worker);
+    int phase = atomic_load(&sessions->phase);
+    if (phase != worker->phase) {
+        worker->phase = phase;
+        gs_http_streams_wake(worker);
+    }
     for (unsigned i = 0; i < GS_HTTP_WAITS; i++) {
         if (evictions & 1u << i)
             evict_first(worker, i);
@@ -167,6 +178,7 @@ static void init(struct gs_http_sessions *sessions, struct gs_http_worker *worke
         gs_list_init(&worker->waiting[i]);
         atomic_init(&worker->since_ns[i], GS_NEVER);
     }
+    gs_list_init(&worker->http2);
     gs_resumable_init(&worker->keeper, keep);
 }
 

@@ -8,10 +8,11 @@
 
 static _Atomic(long) allowed = -1; /* allocations until one fails; -1: none does */
 static _Atomic(unsigned) failures;
+static size_t exempt_n; /* allocations of this size do not fail, and are not counted; 0: none */
 
-static inline bool may_allocate(void)
+static inline bool may_allocate(size_t n)
 {
-    if (allowed < 0 || allowed-- > 0)
+    if (allowed < 0 || (exempt_n && n == exempt_n) || allowed-- > 0)
         return true;
     failures++;
     return false;
@@ -26,17 +27,17 @@ void *__wrap_realloc(void *bytes, size_t n);
 
 void *__wrap_malloc(size_t n)
 {
-    return may_allocate() ? __real_malloc(n) : NULL;
+    return may_allocate(n) ? __real_malloc(n) : NULL;
 }
 
 void *__wrap_calloc(size_t count, size_t n)
 {
-    return may_allocate() ? __real_calloc(count, n) : NULL;
+    return may_allocate(count * n) ? __real_calloc(count, n) : NULL;
 }
 
 void *__wrap_realloc(void *bytes, size_t n)
 {
-    return may_allocate() ? __real_realloc(bytes, n) : NULL;
+    return may_allocate(n) ? __real_realloc(bytes, n) : NULL;
 }
 
 #endif

@@ -13,7 +13,7 @@ LIBRARY = {
     "thread": {"base", "loop"},
     "stage": {"base", "loop", "thread"},
     "http": {"base"},
-    "http_server": {"base", "loop", "thread", "http", "tls"},  # of tls: types only
+    "http_server": {"base", "loop", "thread", "http", "http2", "tls"},  # of tls: types only
     "tls": {"base"},
     "http2": {"base", "http"},
 }
