@@ -127,9 +127,10 @@ static inline bool gs_ring_is_interrupted(int64_t result)
 }
 
 /* Cancel all outstanding requests. Those that wait for a descriptor have completed then, and access
- * no memory any more. Those that a kernel thread of io_uring executes are only asked to end:
- * IOSQE_ASYNC, and files. There must be no unsubmitted entries. Returns 0 or -errno:
- * -EEXIST as for gs_ring_enter, -EINVAL on kernels before 6.0. */
+ * no memory any more; if the completion queue is full, some of them may remain for a later call.
+ * Those that a kernel thread of io_uring executes are only asked to end: IOSQE_ASYNC, and files.
+ * There must be no unsubmitted entries. Returns 0 or -errno: -EEXIST as for gs_ring_enter, -EINVAL
+ * on kernels before 6.0. */
 int gs_ring_cancel_all(struct gs_ring *ring);
 
 /* ---- Provided buffers: the kernel selects one when bytes have arrived (Linux 5.19) ----

@@ -141,17 +141,22 @@ static int withdraw_entries(struct gs_ring *ring)
     return ops;
 }
 
-/* Operations that kernel threads of io_uring execute end some time after they were canceled; the
- * cancellation may even miss one that is about to be executed, so it is repeated. */
-static void end_ops(struct uring *uring, int executing)
+/* The kernel cancels what is left in a closed ring some time later, and would hold the files until
+ * then. Operations that kernel threads of io_uring execute end some time after they were canceled;
+ * the cancellation may even miss one that is about to be executed, so it is repeated. */
+static void end_requests(struct uring *uring, int executing)
 {
     int err;
+    bool is_full;
     executing -= withdraw_entries(&uring->ring);
     do {
         /* It fails for the ring of another thread, which has ended: such a ring is quiet. */
         err = gs_ring_cancel_all(&uring->ring);
+        is_full = gs_ring_cq_ready(&uring->ring) > uring->ring.cq_mask;
         executing -= drop_completions(&uring->ring);
-    } while (!err && executing > 0 && !gs_ring_enter(&uring->ring, 1, CANCEL_AGAIN));
+        if (!err && executing > 0)
+            err = gs_ring_enter(&uring->ring, 1, CANCEL_AGAIN);
+    } while (!err && (is_full || executing > 0));
 }
 
 static void close_outer_epoll(struct uring *uring)
@@ -166,7 +171,7 @@ static void close_outer_epoll(struct uring *uring)
 static void done(struct gs_loop *loop)
 {
     struct uring *uring = loop->poller_state;
-    end_ops(uring, loop->stopped_ops);
+    end_requests(uring, loop->stopped_ops);
     close_outer_epoll(uring);
     gs_ring_done(&uring->ring);
     gs_uring_free_buffers(uring);

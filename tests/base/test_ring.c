@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <gossamer/clock.h>
 #include <gossamer/sys.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -229,6 +230,26 @@ TEST(cancelled_requests_all_complete_and_access_no_memory_afterwards)
     CHECK_EQ(take_completion().res, -ECANCELED);
     CHECK_EQ(bytes[0], 0);
     CHECK_EQ(gs_ring_cancel_all(&ring), 0);
+    gs_ring_done(&ring);
+    close(pair[0]);
+    close(pair[1]);
+}
+
+/* Since Linux 6.13, one call posts only some of many completions. */
+TEST(cancelled_requests_all_complete_if_they_are_many)
+{
+    enum { MANY = 300 };
+    int pair[2];
+    set_up(MANY, GS_RING_SINGLE_ISSUER);
+    CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+    for (int i = 0; i < MANY; i++) {
+        ask(IORING_OP_POLL_ADD, pair[0], NULL, 0, 1);
+        ring.sqes[(ring.tail - 1) & (ring.sq_count - 1)].poll32_events = POLLIN;
+    }
+    CHECK_EQ(gs_ring_enter(&ring, 0, 0), 0);
+    CHECK_EQ(gs_ring_cancel_all(&ring), 0);
+    for (int i = 0; i < MANY; i++)
+        CHECK_EQ(take_completion().res, -ECANCELED);
     gs_ring_done(&ring);
     close(pair[0]);
     close(pair[1]);

@@ -62,15 +62,20 @@ TEST(without_io_uring_the_loop_is_on_epoll)
     gs_loop_free(loop);
 }
 
+static void raise_descriptor_limit(void)
+{
+    struct rlimit limit;
+    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
+    limit.rlim_cur = limit.rlim_max;
+    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
 TEST(select_refuses_numbers_beyond_its_sets_and_serves_the_others)
 {
     int pair[2];
     struct gs_io low, high;
     struct gs_loop *loop = NULL;
-    struct rlimit limit;
-    CHECK_EQ(getrlimit(RLIMIT_NOFILE, &limit), 0);
-    limit.rlim_cur = limit.rlim_max;
-    CHECK_EQ(setrlimit(RLIMIT_NOFILE, &limit), 0);
+    raise_descriptor_limit();
     CHECK_EQ(gs_loop_new_with("select", &loop), 0);
     clear_calls();
     connect_pair(pair);
@@ -165,5 +170,32 @@ TEST(peer_sees_a_close_after_a_stop_and_an_iteration)
     step(loop);
     CHECK_EQ(read(pair[1], &byte, 1), 0);
     gs_loop_free(loop);
+    close(pair[1]);
+}
+
+/* They are more than io_uring's completion queue holds. select refuses some of the numbers. */
+TEST(peer_sees_the_close_of_many_descriptors_when_their_loop_is_freed)
+{
+    enum { MANY = 2500 };
+    static struct gs_io ios[MANY];
+    int pair[2];
+    char byte;
+    struct gs_loop *loop = new_loop();
+    raise_descriptor_limit();
+    connect_pair(pair);
+    for (int i = 0; i < MANY; i++) {
+        int fd = fcntl(pair[0], F_DUPFD_CLOEXEC, 0);
+        if (fd < 0)
+            SKIP("the limit of descriptors is below %d", MANY);
+        gs_io_init(&ios[i], loop, on_io);
+        ios[i].watcher.data = "";
+        start_io(&ios[i], fd, GS_READ);
+    }
+    step(loop);
+    for (int i = 0; i < MANY; i++)
+        close(ios[i].fd);
+    close(pair[0]);
+    gs_loop_free(loop);
+    CHECK_EQ(read(pair[1], &byte, 1), 0);
     close(pair[1]);
 }
