@@ -279,7 +279,8 @@ static ssize_t encrypt_together(struct serve_tls *tls, const struct serve_output
     return gs_tls_engine_write(tls->engine, plain, n);
 }
 
-/* Returns 0 or -errno. */
+/* The last bytes of the connection are followed by close_notify, so that one call sends both.
+ * Returns 0 or -errno. */
 static ssize_t encrypt(struct serve_tls *tls, const struct serve_output *output)
 {
     size_t sum = 0;
@@ -292,6 +293,8 @@ static ssize_t encrypt(struct serve_tls *tls, const struct serve_output *output)
     if (n < 0)
         return -EPROTO; /* also for -ENOMEM, after which it can't be tried again */
     tls->encrypted = (size_t)n;
+    if (tls->encrypted == output->last_bytes)
+        gs_tls_engine_close(tls->engine);
     return 0;
 }
 

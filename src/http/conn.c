@@ -403,6 +403,12 @@ unsigned gs_http_conn_output(const struct gs_http_conn *conn, struct gs_http_pie
     return count;
 }
 
+uint64_t gs_http_conn_last_bytes(const struct gs_http_conn *conn)
+{
+    const struct gs_http_output *output = conn->output;
+    return conn->state == GS_HTTP_CONN_CLOSING && output ? output->end - output->position : 0;
+}
+
 /* Keep the output of a slow reader in little memory; the large block, which is in the processor's
  * cache, serves the next connection. */
 static void compact_output(struct gs_http_conn *conn)

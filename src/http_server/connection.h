@@ -225,8 +225,9 @@ ssize_t gs_http_tls_decrypt(struct gs_http_connection *connection, const void *b
 bool gs_http_tls_has_output(const struct gs_http_connection *connection);
 int gs_http_tls_flush(struct gs_http_connection *connection, uint64_t deadline_ns);
 
-/* Encrypt and send a message, which is changed. Returns 0 or -errno. Called by a thread. */
-int gs_http_tls_send(struct gs_http_connection *connection, struct msghdr *message,
+/* Encrypt and send a message, which is changed; is_end: and the end of the stream. Returns 0 or
+ * -errno. Called by a thread. */
+int gs_http_tls_send(struct gs_http_connection *connection, struct msghdr *message, bool is_end,
                      uint64_t deadline_ns);
 
 /* End the stream to the client, without waiting: called on the worker's stack, without an engine

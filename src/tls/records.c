@@ -10,6 +10,7 @@
 
 #define MAX_PLAIN ((size_t)16384)
 #define MAX_SEALED (MAX_PLAIN + 256)
+#define SEALED_ALERT (2 + GS_TLS_SEALED_MORE)
 /* A record without plaintext for the caller. */
 #define NOTHING (-EAGAIN)
 
@@ -40,13 +41,14 @@ static int update_sent(struct gs_tls_engine *engine)
     return err;
 }
 
+/* There is room for close_notify, too, which would otherwise double the size of the output. */
 ssize_t gs_tls_records_write(struct gs_tls_engine *engine, const void *bytes, size_t n)
 {
     const char *at = bytes, *end = at + n;
     size_t count = (n + MAX_PLAIN - 1) / MAX_PLAIN;
     if (!n)
         return 0;
-    if (!gs_tls_output_reserve(engine, n + count * GS_TLS_SEALED_MORE))
+    if (!gs_tls_output_reserve(engine, n + count * GS_TLS_SEALED_MORE + SEALED_ALERT))
         return lack_memory(engine);
     int err = 0;
     while (!err && at < end) {

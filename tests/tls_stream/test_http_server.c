@@ -5,6 +5,8 @@
 #include <gossamer/resumable.h>
 #include <gossamer/tls.h>
 #include <netinet/tcp.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
 
 static struct gs_tls *connect_tls_client(void)
 {
@@ -155,6 +157,47 @@ static void *miss_the_end(void *unused)
 TEST(an_incomplete_response_does_not_end_the_stream)
 {
     serve_tls_with((struct gs_http_server){.handler = answer}, miss_the_end);
+}
+
+static void respond_at_once(struct gs_http_exchange *exchange, void *unused)
+{
+    (void)unused;
+    MUST_EQ(gs_http_respond(exchange, 200, NULL, "the end", 7), 0);
+}
+
+static atomic_uint sends; /* of the whole program */
+
+static long count_sends(long number, void *unused)
+{
+    (void)unused;
+    if (number == SYS_sendto || number == SYS_sendmsg)
+        sends++;
+    return 0;
+}
+
+static void *ask_twice(void *unused)
+{
+    static struct heard heard;
+    start_server();
+    struct gs_tls *tls = connect_tls_client();
+    heard.n = 0;
+    say_tls(tls, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    hear_tls(tls, &heard, "the end");
+    sends = 0;
+    gs_sys_set_fault(count_sends, NULL);
+    say_tls(tls, "GET / HTTP/1.0\r\n\r\n");
+    MUST_EQ(hear_tls(tls, &heard, NULL), 0);
+    gs_sys_set_fault(NULL, NULL);
+    MUST_EQ(count_of(heard.bytes, "the end"), 2);
+    MUST_EQ(sends, 2); /* one of the client, and one of the server */
+    gs_tls_close(tls, after(PATIENCE_NS));
+    stop_server();
+    return unused;
+}
+
+TEST(the_end_is_sent_with_the_last_response)
+{
+    serve_tls_with((struct gs_http_server){.handler = respond_at_once}, ask_twice);
 }
 
 /* ---- Waiting connections ---- */

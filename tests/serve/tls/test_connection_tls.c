@@ -12,11 +12,13 @@
 #include <gossamer/sys.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define NOW_NS (1000 * GS_SECOND)
 #define SIZE 300000
 #define GET "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"
+#define GET_LAST "GET /page HTTP/1.0\r\n\r\n"
 #define GET_NONE "GET /none HTTP/1.1\r\nHost: x\r\n\r\n"
 
 static struct certificate_files files;
@@ -317,6 +319,50 @@ TEST(an_idle_connection_that_is_closed_tells_its_end)
         ;
     CHECK(has_ended);
     serve_connection_init(&connection, &(struct serve_accepted){.fd = copy}, &shard, NOW_NS);
+    stop();
+}
+
+static unsigned sends; /* by the server */
+
+static long count_sends(long number, void *unused)
+{
+    (void)unused;
+    sends += is_server && (number == SYS_sendto || number == SYS_sendmsg);
+    return 0;
+}
+
+TEST(the_end_is_sent_with_the_last_answer)
+{
+    start(100);
+    shake_hands();
+    ask(GET_LAST);
+    sends = 0;
+    gs_sys_set_fault(count_sends, NULL);
+    serve();
+    gs_sys_set_fault(NULL, NULL);
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_CLOSE);
+    CHECK_EQ(answers(), 1);
+    CHECK_EQ(sends, 1);
+    CHECK(has_ended);
+    stop();
+}
+
+TEST(the_end_follows_the_last_part_of_a_file)
+{
+    start(SIZE);
+    shake_hands();
+    ask(GET_LAST);
+    CHECK(receive() > 0);
+    load();
+    while (serve_connection_wants(&connection) & GS_HTTP_WRITE) {
+        CHECK(!has_ended);
+        (void)serve_connection_send(&connection, NOW_NS);
+        while (take())
+            ;
+    }
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_SHUTDOWN);
+    CHECK(received_n > SIZE);
+    CHECK(has_ended);
     stop();
 }
 
