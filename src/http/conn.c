@@ -458,6 +458,17 @@ void gs_http_conn_break_off(struct gs_http_conn *conn)
     gs_http_conn_abort(conn);
 }
 
+void gs_http_conn_linger(struct gs_http_conn *conn, uint64_t now_ns)
+{
+    if (conn->output)
+        free_output(conn);
+    if (gs_http2_speaks(conn))
+        gs_http2_free(conn);
+    conn->state = GS_HTTP_CONN_CLOSING;
+    conn->flags |= GS_HTTP_CONN_MUST_LINGER;
+    gs_http_conn_settle(conn, now_ns);
+}
+
 void gs_http_conn_shut_down(struct gs_http_conn *conn, uint64_t now_ns)
 {
     conn->flags |= GS_HTTP_CONN_SHUT_DOWN;

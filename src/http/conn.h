@@ -91,6 +91,10 @@ void gs_http_conn_enter_phase(struct gs_http_conn *conn, enum gs_http_conn_phase
  * follow. */
 uint64_t gs_http_conn_last_bytes(const struct gs_http_conn *conn);
 
+/* End it without another byte of HTTP, since what carries it has failed: lingering close, in which
+ * the transport may tell the peer the reason. Output is dropped. */
+void gs_http_conn_linger(struct gs_http_conn *conn, uint64_t now_ns);
+
 /* ---- In handle.c ---- */
 
 /* Handle a request; its body is complete if body_done. load: its complete load, or NULL. */

@@ -53,6 +53,7 @@
 
 #include "http/date.h"
 
+#include <errno.h>
 #include <gossamer/http.h>
 #include <gossamer/http_server.h>
 #include <gossamer/list.h>
@@ -220,6 +221,12 @@ void gs_http_tls_free(struct gs_http_connection *connection);
 
 /* Decrypt to the input. Returns 1; or 0 at the end of the stream. Called on the worker's stack. */
 ssize_t gs_http_tls_decrypt(struct gs_http_connection *connection, const void *bytes, size_t n);
+
+/* Whether the client has sent what is no TLS, or refuses ours: nothing more can be sent. */
+static inline bool gs_http_tls_has_failed(const struct gs_http_connection *connection)
+{
+    return connection->received_error == -EPROTO;
+}
 
 /* Whether a thread has to send the rest of the engine's output. */
 bool gs_http_tls_has_output(const struct gs_http_connection *connection);

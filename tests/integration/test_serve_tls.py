@@ -166,6 +166,17 @@ def test_garbage_ends_the_connection(shared: Server, data: bytes) -> None:
         assert len(wire.rest()) < 100
 
 
+@pytest.mark.parametrize("data", [b"\x16\x03\x01\x00\x05hello", request("POST", "/")])
+def test_the_reason_arrives_whatever_the_client_sends_behind(shared: Server, data: bytes) -> None:
+    with socket.create_connection(tuple(shared.address)) as plain:
+        plain.sendall(data + bytes(1 << 20))
+        plain.shutdown(socket.SHUT_WR)
+        received = b""
+        while more := plain.recv(1000):
+            received += more
+    assert received.startswith((b"\x15", b"HTTP/1.1 400"))
+
+
 def test_a_client_of_an_old_version_is_refused(shared: Server) -> None:
     with socket.create_connection(tuple(shared.address)) as plain:
         # A ClientHello of TLS 1.0, with one cipher.

@@ -243,6 +243,39 @@ TEST(a_connection_that_waits_for_a_request_has_no_thread)
     serve_tls_with((struct gs_http_server){.handler = answer}, wait_idly);
 }
 
+/* ---- Failures ---- */
+
+#define FLOOD 1000000
+
+/* An alert, or a plain answer, arrives although the server does not read all that was sent; also if
+ * the failure is found without a thread, in the rest of a handshake. */
+static void *fail_handshakes(void *unused)
+{
+    static const char *const beginnings[] = {"\x16\x03\x01\x01", "GET / HTTP/1.0\r\n\r\n"};
+    static char flood[FLOOD], heard[100];
+    start_server();
+    for (int is_apart = 0; is_apart < 2; is_apart++)
+        for (unsigned i = 0; i < sizeof beginnings / sizeof *beginnings; i++) {
+            int fd = connect_client();
+            say(fd, beginnings[i]);
+            for (int turn = 0; is_apart && turn < 10; turn++)
+                gs_thread_end_turn();
+            MUST_EQ(gs_send_all(fd, flood, FLOOD, after(PATIENCE_NS)), FLOOD);
+            MUST_EQ(gs_sys_shutdown(fd, SHUT_WR), 0);
+            ssize_t n = gs_recv(fd, heard, sizeof heard, 0, after(PATIENCE_NS));
+            MUST(n > 0);
+            MUST_EQ(*heard, i ? 'H' : 0x15);
+            gs_close(fd);
+        }
+    stop_server();
+    return unused;
+}
+
+TEST(the_reason_of_a_failure_arrives)
+{
+    serve_tls_with((struct gs_http_server){.handler = answer}, fail_handshakes);
+}
+
 /* Silence, a part of a handshake, what is no TLS, and a handshake without a request. */
 static void *be_slow(void *unused)
 {
