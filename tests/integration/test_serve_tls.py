@@ -13,7 +13,7 @@ import pytest
 import test_serve_strict
 from conftest import SMALL, Serve, at_once
 from metrics import PATH, read, value
-from server import FULL_CONFIGURATIONS, Server, attempts
+from server import FULL_CONFIGURATIONS, PROCESSES, Server, attempts
 from test_serve_strict import whole
 from wire import Wire, connect, get, name_of, request
 
@@ -21,8 +21,10 @@ from tls import (
     TlsSocket,
     certificate_files,
     client_hello,
+    is_stapled,
     listen_arguments,
     make_certificate,
+    make_response,
     replace,
 )
 
@@ -274,6 +276,26 @@ def test_a_certificate_that_changes_is_loaded_and_a_broken_one_is_not(
     # It is also noticed without a signal; the other architectures have the same code for that.
     replace(files, (Path(kept[0]), Path(kept[1])))
     assert any(name_of(server.address) == "first" for _ in attempts())
+
+
+def test_processes_load_a_response_of_ocsp_that_changes(
+    serve: Serve, root: Path, tmp_path: Path, arch: str
+) -> None:
+    if arch not in PROCESSES:
+        pytest.skip("its certificates are those of the first process")
+    files = make_certificate(tmp_path / "tls", "first")
+    file, response = tmp_path / "ocsp", make_response(files, tmp_path)
+    file.write_bytes(b"broken")
+    server = serve(root, *listen_arguments(files), "--ocsp", str(file), clients=2)
+    server.expect("no response of OCSP is stapled")
+    assert not is_stapled(server.address)
+    for content in (response, b"", response):
+        file.write_bytes(content)
+        server.send_signal(signal.SIGHUP)
+        assert any(is_stapled(server.address) == bool(content) for _ in attempts())
+        # Of prefork, another process may serve the next connection.
+        assert all(is_stapled(server.address) == bool(content) for _ in range(4))
+    server.expect("no response of OCSP is stapled")
 
 
 # ---- Limits and draining ----
