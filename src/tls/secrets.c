@@ -1,10 +1,12 @@
 #include "tls/secrets.h"
 
 #include "tls/engine.h"
+#include "tls/expand.h"
 
 #include <openssl/core_dispatch.h>
 #include <openssl/core_names.h>
 #include <openssl/kdf.h>
+#include <openssl/params.h>
 #include <openssl/provider.h>
 #include <pthread.h>
 #include <string.h>
@@ -16,48 +18,106 @@ void gs_tls_secrets_watch(struct gs_tls_engine *engine)
     watching = engine;
 }
 
-static void note(const OSSL_PARAM params[], const unsigned char *secret, size_t n)
+static bool is_label(const struct gs_tls_expansion *expansion, const char *label)
 {
-    static const char of_server[] = "s ap traffic", of_client[] = "c ap traffic";
-    const OSSL_PARAM *label = OSSL_PARAM_locate_const(params, OSSL_KDF_PARAM_LABEL);
-    if (!label || label->data_size != sizeof of_server - 1)
-        return;
-    bool is_client = !memcmp(label->data, of_client, sizeof of_client - 1);
-    if (is_client || !memcmp(label->data, of_server, sizeof of_server - 1))
+    return expansion->label_n == strlen(label) &&
+           !memcmp(expansion->label, label, expansion->label_n);
+}
+
+static void note(const struct gs_tls_expansion *expansion, const unsigned char *secret, size_t n)
+{
+    bool is_client = is_label(expansion, "c ap traffic");
+    if (is_client || is_label(expansion, "s ap traffic"))
         gs_tls_records_note(watching, is_client == watching->context->is_client, secret, n);
+}
+
+/* ---- Keys ---- */
+
+static const void *find(const OSSL_PARAM params[], const char *name, size_t *ret_n)
+{
+    const OSSL_PARAM *found = OSSL_PARAM_locate_const(params, name);
+    *ret_n = found ? found->data_size : 0;
+    return found ? found->data : NULL;
+}
+
+/* Returns whether the parameters ask for what gs_tls_expand does, to derive n bytes. */
+static bool parse(const OSSL_PARAM params[], size_t n, struct gs_tls_expansion *ret_expansion)
+{
+    const OSSL_PARAM *mode = OSSL_PARAM_locate_const(params, OSSL_KDF_PARAM_MODE);
+    int chosen;
+    size_t name_n, prefix_n;
+    const char *name = find(params, OSSL_KDF_PARAM_DIGEST, &name_n);
+    const void *prefix = find(params, OSSL_KDF_PARAM_PREFIX, &prefix_n);
+    if (!mode || !OSSL_PARAM_get_int(mode, &chosen) || chosen != EVP_KDF_HKDF_MODE_EXPAND_ONLY ||
+        !name || !prefix || prefix_n != 6 || memcmp(prefix, "tls13 ", 6) != 0)
+        return false;
+    struct gs_tls_expansion *expansion = ret_expansion;
+    expansion->digest = gs_tls_digest(name);
+    expansion->secret = find(params, OSSL_KDF_PARAM_KEY, &expansion->secret_n);
+    expansion->label = find(params, OSSL_KDF_PARAM_LABEL, &expansion->label_n);
+    expansion->data = find(params, OSSL_KDF_PARAM_DATA, &expansion->data_n);
+    if (!expansion->digest || !expansion->secret || !expansion->label)
+        return false;
+    size_t hash_n = (size_t)EVP_MD_get_size(expansion->digest);
+    return expansion->secret_n == hash_n && n <= hash_n && expansion->label_n <= GS_TLS_LABEL_MAX &&
+           expansion->data_n <= GS_TLS_DATA_MAX;
 }
 
 /* ---- The algorithm ---- */
 
 static EVP_KDF *openssls;
 
+struct derivation {
+    EVP_KDF_CTX *openssls; /* NULL: it was not needed so far */
+};
+
+static EVP_KDF_CTX *openssls_of(struct derivation *derivation)
+{
+    if (!derivation->openssls)
+        derivation->openssls = EVP_KDF_CTX_new(openssls);
+    return derivation->openssls;
+}
+
 static void *new_context(void *unused)
 {
     (void)unused;
-    return EVP_KDF_CTX_new(openssls);
+    return OPENSSL_zalloc(sizeof(struct derivation));
 }
 
 static void free_context(void *context)
 {
-    EVP_KDF_CTX_free(context);
+    struct derivation *derivation = context;
+    if (derivation)
+        EVP_KDF_CTX_free(derivation->openssls);
+    OPENSSL_free(derivation);
 }
 
 static void reset(void *context)
 {
-    EVP_KDF_CTX_reset(context);
+    struct derivation *derivation = context;
+    EVP_KDF_CTX_free(derivation->openssls);
+    derivation->openssls = NULL;
 }
 
+/* What has been set before is OpenSSL's, and so is all that is not expanded: its errors, too. */
 static int derive(void *context, unsigned char *key, size_t n, const OSSL_PARAM params[])
 {
-    int is_done = EVP_KDF_derive(context, key, n, params);
-    if (is_done > 0 && watching)
-        note(params, key, n);
-    return is_done;
+    struct derivation *derivation = context;
+    struct gs_tls_expansion expansion;
+    if (derivation->openssls || !params || !parse(params, n, &expansion) ||
+        !gs_tls_expand(&expansion, key, n)) {
+        EVP_KDF_CTX *other = openssls_of(derivation);
+        return other ? EVP_KDF_derive(other, key, n, params) : 0;
+    }
+    if (watching)
+        note(&expansion, key, n);
+    return 1;
 }
 
 static int set_parameters(void *context, const OSSL_PARAM params[])
 {
-    return EVP_KDF_CTX_set_params(context, params);
+    EVP_KDF_CTX *other = openssls_of(context);
+    return other ? EVP_KDF_CTX_set_params(other, params) : 0;
 }
 
 static const OSSL_PARAM *settable_parameters(void *context, void *unused)
@@ -68,7 +128,8 @@ static const OSSL_PARAM *settable_parameters(void *context, void *unused)
 
 static int get_parameters(void *context, OSSL_PARAM params[])
 {
-    return EVP_KDF_CTX_get_params(context, params);
+    EVP_KDF_CTX *other = openssls_of(context);
+    return other ? EVP_KDF_CTX_get_params(other, params) : 0;
 }
 
 static const OSSL_PARAM *gettable_parameters(void *context, void *unused)
@@ -119,6 +180,7 @@ static OSSL_PROVIDER *ours; /* NULL: OpenSSL does not know it */
 /* The providers that OpenSSL loads by itself stay, as if ours was none. */
 static void add(void)
 {
+    gs_tls_seal_init();
     openssls = EVP_KDF_fetch(NULL, OSSL_KDF_NAME_TLS1_3_KDF, NULL);
     if (openssls && OSSL_PROVIDER_add_builtin(NULL, "gossamer", start))
         ours = OSSL_PROVIDER_try_load(NULL, "gossamer", 1);
