@@ -1,5 +1,6 @@
 #include "serve/connection/connection.h"
 
+#include "http/conn.h"
 #include "http/output.h"
 
 #include "serve/accept/listener.h"
@@ -177,6 +178,7 @@ void serve_connection_output(struct serve_connection *connection, struct serve_o
     struct gs_http_piece pieces[SERVE_PARTS];
     unsigned count = gs_http_conn_output(&connection->http, pieces, SERVE_PARTS), memory = 0;
     ret_output->tls = connection->tls;
+    ret_output->last_bytes = gs_http_conn_last_bytes(&connection->http);
     if (connection->tls && serve_tls_lend(connection->tls))
         count = 0;
     for (; memory < count && pieces[memory].bytes; memory++)

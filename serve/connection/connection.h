@@ -84,6 +84,7 @@ struct serve_output {
     size_t n;
     const struct gs_http_page *page; /* borrowed, as the rest */
     struct serve_tls *tls;           /* encrypts it; NULL: it is sent as it is */
+    uint64_t last_bytes; /* with TLS: what is left before the connection ends; 0: not known */
 };
 bool serve_connection_sends_file(const struct serve_connection *connection);
 void serve_connection_output(struct serve_connection *connection, struct serve_output *ret_output);

@@ -46,7 +46,10 @@ bool serve_note_sendfile(ssize_t n)
 
 ssize_t serve_file_send_read(const struct serve_output *output, int fd, const char *bytes, size_t n)
 {
-    struct serve_output memory = {.parts = {{(void *)bytes, n}}, .count = 1, .tls = output->tls};
+    struct serve_output memory = {.parts = {{(void *)bytes, n}},
+                                  .count = 1,
+                                  .tls = output->tls,
+                                  .last_bytes = output->last_bytes};
     return serve_output_send(&memory, fd);
 }
 

@@ -50,7 +50,7 @@ unsigned serve_tls_wants(const struct serve_connection *connection)
 
 bool serve_tls_makes_handshake(const struct serve_connection *connection)
 {
-    return !connection->tls || !connection->tls->is_established;
+    return !connection->is_shut_down && (!connection->tls || !connection->tls->is_established);
 }
 
 void serve_tls_info(const struct serve_tls *tls, struct gs_tls_info *ret_info)
@@ -113,14 +113,26 @@ static void note_established(struct serve_connection *connection)
         gs_http2_expect(&connection->http);
 }
 
-static void fail(struct serve_connection *connection)
+/* A reset, which would follow from unread input, could overtake the reason, which is an alert or an
+ * answer in plain text: so the connection lingers. */
+static void fail(struct serve_connection *connection, uint64_t now_ns)
 {
     struct serve_tls *tls = connection->tls;
     struct gs_tls_info info;
     gs_tls_engine_info(tls->engine, &info);
-    tls->has_plain_peer = info.failure == GS_TLS_FAILED_HTTP;
     serve_certificates_count(tls->certificates, &info);
-    gs_http_conn_abort(&connection->http);
+    tls->encrypted = 0;
+    if (info.failure == GS_TLS_FAILED_HTTP) {
+        tls->has_plain_peer = true;
+        gs_tls_engine_sent(tls->engine, unsent(tls));
+    }
+    if (!tls->has_plain_peer && !unsent(tls)) {
+        gs_http_conn_abort(&connection->http);
+        return;
+    }
+    serve_shard_enter(connection->shard, now_ns);
+    gs_http_conn_linger(&connection->http, now_ns);
+    serve_shard_leave(connection->shard);
 }
 
 /* HTTP that wants to read while it writes, too, bounds what it writes. */
@@ -155,9 +167,10 @@ static void decrypt(struct serve_connection *connection, struct gs_tls_input *in
             serve_connection_pass(connection, plain, n, now_ns);
     }
     tls->has_more = n > 0;
-    if (n < 0 && n != -EAGAIN)
-        fail(connection);
-    if (gs_http_conn_wants(&connection->http) & GS_HTTP_CLOSE || !n)
+    bool has_failed = n < 0 && n != -EAGAIN;
+    if (has_failed)
+        fail(connection, now_ns);
+    if (has_failed || !n || gs_http_conn_wants(&connection->http) & GS_HTTP_CLOSE)
         input->n = 0;
 }
 
@@ -279,7 +292,8 @@ static ssize_t encrypt_together(struct serve_tls *tls, const struct serve_output
     return gs_tls_engine_write(tls->engine, plain, n);
 }
 
-/* Returns 0 or -errno. */
+/* The last bytes of the connection are followed by close_notify, so that one call sends both.
+ * Returns 0 or -errno. */
 static ssize_t encrypt(struct serve_tls *tls, const struct serve_output *output)
 {
     size_t sum = 0;
@@ -292,6 +306,8 @@ static ssize_t encrypt(struct serve_tls *tls, const struct serve_output *output)
     if (n < 0)
         return -EPROTO; /* also for -ENOMEM, after which it can't be tried again */
     tls->encrypted = (size_t)n;
+    if (tls->encrypted == output->last_bytes)
+        gs_tls_engine_close(tls->engine);
     return 0;
 }
 
@@ -342,12 +358,6 @@ static void flush(struct serve_connection *connection)
         (void)!gs_sys_send(connection->fd, bytes, n, 0);
 }
 
-void serve_tls_close(struct serve_connection *connection)
-{
-    gs_tls_engine_close(connection->tls->engine);
-    flush(connection);
-}
-
 static void answer_plain(struct serve_connection *connection)
 {
     static const char answer[] = "HTTP/1.1 400 Bad Request\r\n"
@@ -357,6 +367,16 @@ static void answer_plain(struct serve_connection *connection)
                                  "\r\n"
                                  "This port speaks HTTPS: the address begins with https://\n";
     (void)!gs_sys_send(connection->fd, answer, sizeof answer - 1, 0);
+}
+
+void serve_tls_close(struct serve_connection *connection)
+{
+    if (connection->tls->has_plain_peer) {
+        answer_plain(connection);
+        return;
+    }
+    gs_tls_engine_close(connection->tls->engine);
+    flush(connection);
 }
 
 /* An answer that was broken off must not look complete. */
@@ -369,9 +389,7 @@ void serve_tls_end(struct serve_connection *connection)
     if (!info.is_established && !info.failure)
         serve_certificates_count(tls->certificates, &info);
     bool is_broken_off = tls->is_lent || gs_http_conn_output(&connection->http, &piece, 1);
-    if (tls->has_plain_peer)
-        answer_plain(connection);
-    else if (!is_broken_off && !connection->is_shut_down)
+    if (!is_broken_off && !connection->is_shut_down)
         serve_tls_close(connection);
 }
 

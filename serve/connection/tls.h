@@ -50,7 +50,7 @@ size_t serve_tls_sent(struct serve_tls *tls);
 /* After that: pass on to HTTP what has been received meanwhile. */
 void serve_tls_resume(struct serve_connection *connection, uint64_t now_ns);
 
-/* Tell the peer that nothing more will be sent, as far as the socket has room. */
+/* Tell the peer that nothing more will be sent, or what is wrong, as far as the socket has room. */
 void serve_tls_close(struct serve_connection *connection);
 
 /* The same if all that was to be sent was sent. */

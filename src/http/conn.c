@@ -403,6 +403,12 @@ unsigned gs_http_conn_output(const struct gs_http_conn *conn, struct gs_http_pie
     return count;
 }
 
+uint64_t gs_http_conn_last_bytes(const struct gs_http_conn *conn)
+{
+    const struct gs_http_output *output = conn->output;
+    return conn->state == GS_HTTP_CONN_CLOSING && output ? output->end - output->position : 0;
+}
+
 /* Keep the output of a slow reader in little memory; the large block, which is in the processor's
  * cache, serves the next connection. */
 static void compact_output(struct gs_http_conn *conn)
@@ -450,6 +456,17 @@ void gs_http_conn_break_off(struct gs_http_conn *conn)
 {
     gs_http_count(&conn->service->counts->broken_off, 1);
     gs_http_conn_abort(conn);
+}
+
+void gs_http_conn_linger(struct gs_http_conn *conn, uint64_t now_ns)
+{
+    if (conn->output)
+        free_output(conn);
+    if (gs_http2_speaks(conn))
+        gs_http2_free(conn);
+    conn->state = GS_HTTP_CONN_CLOSING;
+    conn->flags |= GS_HTTP_CONN_MUST_LINGER;
+    gs_http_conn_settle(conn, now_ns);
 }
 
 void gs_http_conn_shut_down(struct gs_http_conn *conn, uint64_t now_ns)

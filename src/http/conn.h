@@ -87,6 +87,14 @@ void gs_http_conn_settle(struct gs_http_conn *conn, uint64_t now_ns);
 void gs_http_conn_enter_phase(struct gs_http_conn *conn, enum gs_http_conn_phase phase,
                               uint64_t now_ns);
 
+/* Returns how many bytes of output are left if these are the connection's last; 0: others may
+ * follow. */
+uint64_t gs_http_conn_last_bytes(const struct gs_http_conn *conn);
+
+/* End it without another byte of HTTP, since what carries it has failed: lingering close, in which
+ * the transport may tell the peer the reason. Output is dropped. */
+void gs_http_conn_linger(struct gs_http_conn *conn, uint64_t now_ns);
+
 /* ---- In handle.c ---- */
 
 /* Handle a request; its body is complete if body_done. load: its complete load, or NULL. */

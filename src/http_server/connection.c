@@ -85,6 +85,8 @@ enum gs_http_progress gs_http_connection_next(struct gs_http_connection *connect
         return GS_HTTP_ENDED;
     if (find_head(connection))
         return GS_HTTP_READY;
+    if (gs_http_tls_has_failed(connection))
+        return GS_HTTP_ENDED;
     if (!connection->is_readable && !connection->has_ended &&
         !gs_resumable_may_call(connection->fd, GS_READ))
         return GS_HTTP_INCOMPLETE;
@@ -164,6 +166,8 @@ static enum gs_http_progress receive_head(struct gs_http_connection *connection)
     if (find_head(connection))
         return GS_HTTP_READY;
     ssize_t n = receive_or_watch(connection);
+    if (gs_http_tls_has_failed(connection))
+        return GS_HTTP_READY; /* to a thread, which lingers */
     if (n > 0) {
         if (find_head(connection) || gs_http_tls_has_output(connection))
             return GS_HTTP_READY;

@@ -53,6 +53,7 @@
 
 #include "http/date.h"
 
+#include <errno.h>
 #include <gossamer/http.h>
 #include <gossamer/http_server.h>
 #include <gossamer/list.h>
@@ -236,6 +237,12 @@ void gs_http_tls_free(struct gs_http_connection *connection);
 /* Decrypt to the input. Returns 1; or 0 at the end of the stream. Called on the worker's stack. */
 ssize_t gs_http_tls_decrypt(struct gs_http_connection *connection, const void *bytes, size_t n);
 
+/* Whether the client has sent what is no TLS, or refuses ours: nothing more can be sent. */
+static inline bool gs_http_tls_has_failed(const struct gs_http_connection *connection)
+{
+    return connection->received_error == -EPROTO;
+}
+
 /* Whether a thread has to send the rest of the engine's output. */
 bool gs_http_tls_has_output(const struct gs_http_connection *connection);
 int gs_http_tls_flush(struct gs_http_connection *connection, uint64_t deadline_ns);
@@ -244,8 +251,9 @@ int gs_http_tls_flush(struct gs_http_connection *connection, uint64_t deadline_n
  * -errno: -EAGAIN also if what was encrypted before is not sent yet. n may be 0. */
 ssize_t gs_http_tls_send_now(struct gs_http_connection *connection, const void *bytes, size_t n);
 
-/* Encrypt and send a message, which is changed. Returns 0 or -errno. Called by a thread. */
-int gs_http_tls_send(struct gs_http_connection *connection, struct msghdr *message,
+/* Encrypt and send a message, which is changed; is_end: and the end of the stream. Returns 0 or
+ * -errno. Called by a thread. */
+int gs_http_tls_send(struct gs_http_connection *connection, struct msghdr *message, bool is_end,
                      uint64_t deadline_ns);
 
 /* End the stream to the client, without waiting: called on the worker's stack, without an engine

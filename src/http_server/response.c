@@ -40,13 +40,15 @@ static int send_plain(int fd, struct msghdr *message, uint64_t deadline_ns)
     return 0;
 }
 
-/* Send all of these pieces, which are changed. After an error the response is aborted. */
-static int send_pieces(struct gs_http_session *session, struct iovec *pieces, unsigned count)
+/* Send all of these pieces, which are changed. is_end: nothing follows on the connection. After an
+ * error the response is aborted. */
+static int send_pieces(struct gs_http_session *session, struct iovec *pieces, unsigned count,
+                       bool is_end)
 {
     struct gs_http_connection *connection = session->connection;
     uint64_t deadline_ns = gs_http_write_deadline(connection);
     struct msghdr message = {.msg_iov = pieces, .msg_iovlen = count};
-    int err = connection->engine ? gs_http_tls_send(connection, &message, deadline_ns)
+    int err = connection->engine ? gs_http_tls_send(connection, &message, is_end, deadline_ns)
                                  : send_plain(connection->fd, &message, deadline_ns);
     if (err)
         session->state = GS_HTTP_RESPONSE_ABORTED;
@@ -58,7 +60,7 @@ int gs_http_session_send_continue(struct gs_http_session *session)
     if (session->stream)
         return gs_http_stream_continue(session->stream);
     struct iovec piece = {(char *)"HTTP/1.1 100 Continue\r\n\r\n", 25};
-    return send_pieces(session, &piece, 1);
+    return send_pieces(session, &piece, 1, false);
 }
 
 /* ---- Fields ---- */
@@ -288,7 +290,8 @@ static int send_body(struct gs_http_session *session, const void *bytes, size_t 
         pieces[count++] = (struct iovec){(char *)"\r\n", 2};
     if (is_chunked && is_last)
         pieces[count++] = (struct iovec){(char *)"0\r\n\r\n", 5};
-    return count ? send_pieces(session, pieces, count) : 0;
+    bool is_end = !session->keep_alive && (is_last || !session->response_left);
+    return count ? send_pieces(session, pieces, count, is_end) : 0;
 }
 
 int gs_http_write(struct gs_http_exchange *exchange, const void *bytes, size_t n)

@@ -18,7 +18,8 @@ static ssize_t discard(void *unused, const void *bytes, size_t n)
     return (ssize_t)n;
 }
 
-/* A reset, which would follow from unread input, could overtake the response (RFC 9112, 9.6). */
+/* A reset, which would follow from unread input, could overtake the response (RFC 9112, 9.6), or an
+ * alert of TLS. */
 static void linger(struct gs_http_session *session)
 {
     int fd = session->exchange.fd;
@@ -38,11 +39,13 @@ static void close_connection(struct gs_http_session *session)
     struct gs_http_connection *connection = session->connection;
     int fd = session->exchange.fd;
     const struct linger reset = {.l_onoff = 1};
+    bool has_failed = gs_http_tls_has_failed(connection);
     if (connection->engine && session->state != GS_HTTP_RESPONSE_ABORTED)
         gs_http_tls_end(connection, gs_http_write_deadline(connection));
-    if (session->state == GS_HTTP_RESPONSE_ABORTED)
+    if (session->state == GS_HTTP_RESPONSE_ABORTED && !has_failed)
         gs_sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
-    else if (session->must_linger || !session->body_done || gs_http_input_length(connection))
+    else if (has_failed || session->must_linger || !session->body_done ||
+             gs_http_input_length(connection))
         linger(session);
     gs_close(fd);
 }

@@ -103,6 +103,7 @@ int gs_http_tls_flush(struct gs_http_connection *connection, uint64_t deadline_n
 struct encryption {
     struct gs_http_connection *connection;
     struct msghdr *message;
+    bool is_end; /* close_notify follows the message */
     ssize_t result;
 };
 
@@ -140,13 +141,15 @@ static void *encrypt(void *argument)
             operations(connection)->write(connection->engine, part.iov_base, part.iov_len);
         output(connection, &unsent);
     } while (encryption->result >= 0 && message->msg_iovlen && unsent < PART_MAX);
+    if (encryption->is_end && !message->msg_iovlen)
+        operations(connection)->close(connection->engine);
     return NULL;
 }
 
-int gs_http_tls_send(struct gs_http_connection *connection, struct msghdr *message,
+int gs_http_tls_send(struct gs_http_connection *connection, struct msghdr *message, bool is_end,
                      uint64_t deadline_ns)
 {
-    struct encryption encryption = {.connection = connection, .message = message};
+    struct encryption encryption = {connection, message, is_end, 0};
     int err = 0;
     gs_http_advance(message, 0);
     while (message->msg_iovlen && !err) {

@@ -1,4 +1,5 @@
 #include "tls/engine.h"
+#include "tls/secrets.h"
 #include "tls/text.h"
 
 #include <errno.h>
@@ -79,10 +80,7 @@ static void on_key(const SSL *ssl, const char *line)
 {
     struct gs_tls_engine *engine = gs_tls_engine_of(ssl);
     struct iovec parts[] = {{(char *)line, strlen(line)}, {(char *)"\n", 1}};
-    if (engine->context->key_log >= 0)
-        (void)!gs_sys_writev(engine->context->key_log, parts, 2);
-    if (engine->context->takes_over)
-        gs_tls_records_note(engine, line);
+    (void)!gs_sys_writev(engine->context->key_log, parts, 2);
 }
 
 static int open_key_log(struct gs_tls_context *context, const char *path, char *ret_text)
@@ -91,8 +89,10 @@ static int open_key_log(struct gs_tls_context *context, const char *path, char *
         return 0;
     int flags = O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC;
     context->key_log = gs_sys_openat(AT_FDCWD, path, flags, 0600);
-    if (context->key_log >= 0)
+    if (context->key_log >= 0) {
+        SSL_CTX_set_keylog_callback(context->ssl, on_key);
         return 0;
+    }
     (void)gs_tls_say(ret_text, "%s cannot be written: %s", path, strerror(-context->key_log));
     return context->key_log;
 }
@@ -110,7 +110,6 @@ static int set_rules(SSL_CTX *ssl, const struct gs_tls_options *options)
     SSL_CTX_set_session_cache_mode(ssl, SSL_SESS_CACHE_OFF);
     SSL_CTX_set_timeout(ssl, SESSION_SECONDS);
     SSL_CTX_set_msg_callback(ssl, gs_tls_on_message);
-    SSL_CTX_set_keylog_callback(ssl, on_key);
     bool is_set = SSL_CTX_set_min_proto_version(ssl, least) &&
                   (SSL_CTX_set1_groups_list(ssl, "X25519MLKEM768:" GROUPS) ||
                    SSL_CTX_set1_groups_list(ssl, GROUPS)) &&
@@ -190,7 +189,13 @@ static bool may_take_over(void)
     unsigned long series = OpenSSL_version_num() >> 20;
     const char *records = secure_getenv("GOSSAMER_TLS_RECORDS");
     bool is_known = series == 0x300 || series == 0x305 || series == 0x306;
-    return is_known && !(records && !strcmp(records, "openssl"));
+    return is_known && !(records && !strcmp(records, "openssl")) && gs_tls_secrets_init();
+}
+
+static SSL_CTX *new_ssl(const struct gs_tls_context *context)
+{
+    return SSL_CTX_new_ex(NULL, context->takes_over ? GS_TLS_SECRETS_PROPERTIES : NULL,
+                          context->is_client ? TLS_client_method() : TLS_server_method());
 }
 
 int gs_tls_context_new(const struct gs_tls_options *options, struct gs_tls_context **ret_context,
@@ -209,7 +214,7 @@ int gs_tls_context_new(const struct gs_tls_options *options, struct gs_tls_conte
     pthread_mutex_init(&context->sessions.lock, NULL);
     context->takes_over = may_take_over();
     atomic_init(&context->references, 1);
-    context->ssl = SSL_CTX_new(options->is_client ? TLS_client_method() : TLS_server_method());
+    context->ssl = new_ssl(context);
     int err = context->ssl ? set_up(context, options, ret_text) : -ENOMEM;
     ERR_clear_error();
     if (err)

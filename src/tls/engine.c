@@ -2,6 +2,8 @@
  * calls: so each call here begins with an empty queue, and reads it before it returns. */
 #include "tls/engine.h"
 
+#include "tls/secrets.h"
+
 #include <errno.h>
 #include <openssl/err.h>
 #include <openssl/sslerr.h>
@@ -169,7 +171,9 @@ static int make_handshake(struct gs_tls_engine *engine, struct gs_tls_input *inp
     engine->speaks_http = engine->context->is_client && is_http(input);
     ERR_clear_error();
     engine->input = input;
+    gs_tls_secrets_watch(engine->context->takes_over ? engine : NULL);
     int result = SSL_do_handshake(engine->ssl);
+    gs_tls_secrets_watch(NULL);
     engine->input = NULL;
     if (result <= 0)
         return failed(engine, result);

@@ -10,6 +10,7 @@
 
 #define MAX_PLAIN ((size_t)16384)
 #define MAX_SEALED (MAX_PLAIN + 256)
+#define SEALED_ALERT (2 + GS_TLS_SEALED_MORE)
 /* A record without plaintext for the caller. */
 #define NOTHING (-EAGAIN)
 
@@ -40,13 +41,14 @@ static int update_sent(struct gs_tls_engine *engine)
     return err;
 }
 
+/* There is room for close_notify, too, which would otherwise double the size of the output. */
 ssize_t gs_tls_records_write(struct gs_tls_engine *engine, const void *bytes, size_t n)
 {
     const char *at = bytes, *end = at + n;
     size_t count = (n + MAX_PLAIN - 1) / MAX_PLAIN;
     if (!n)
         return 0;
-    if (!gs_tls_output_reserve(engine, n + count * GS_TLS_SEALED_MORE))
+    if (!gs_tls_output_reserve(engine, n + count * GS_TLS_SEALED_MORE + SEALED_ALERT))
         return lack_memory(engine);
     int err = 0;
     while (!err && at < end) {
@@ -320,34 +322,18 @@ ssize_t gs_tls_records_read(struct gs_tls_engine *engine, struct gs_tls_input *i
 
 /* ---- Life ---- */
 
-static int digit(char c)
+void gs_tls_records_note(struct gs_tls_engine *engine, bool is_sent, const unsigned char *secret,
+                         size_t n)
 {
-    return c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10;
-}
-
-static void note(struct gs_tls_keys *keys, const char *hex)
-{
-    size_t n = strlen(hex) / 2;
+    if (!engine->records)
+        engine->records = calloc(1, sizeof *engine->records);
+    if (!engine->records)
+        return;
+    struct gs_tls_keys *keys = is_sent ? &engine->records->sent : &engine->records->received;
     if (n > sizeof keys->secret)
         return;
-    for (size_t i = 0; i < n; i++)
-        keys->secret[i] = (unsigned char)(digit(hex[2 * i]) << 4 | digit(hex[2 * i + 1]));
+    memcpy(keys->secret, secret, n);
     keys->secret_n = (unsigned char)n;
-}
-
-void gs_tls_records_note(struct gs_tls_engine *engine, const char *line)
-{
-    static const char *const names[] = {"SERVER_TRAFFIC_SECRET_0 ", "CLIENT_TRAFFIC_SECRET_0 "};
-    const char *hex = strrchr(line, ' ');
-    for (int is_client = 0; is_client < 2; is_client++) {
-        if (strncmp(line, names[is_client], strlen(names[is_client])))
-            continue;
-        if (!engine->records)
-            engine->records = calloc(1, sizeof *engine->records);
-        bool is_sent = is_client == engine->context->is_client;
-        if (engine->records)
-            note(is_sent ? &engine->records->sent : &engine->records->received, hex + 1);
-    }
 }
 
 /* Who wants smaller records (RFC 6066, section 4) gets them from OpenSSL. */

@@ -1,5 +1,7 @@
 #include "tls/seal.h"
 
+#include "tls/expand.h"
+
 #include <errno.h>
 #include <openssl/ssl.h>
 #include <pthread.h>
@@ -41,56 +43,27 @@ static const struct cipher *find(unsigned number)
     return NULL;
 }
 
+const EVP_MD *gs_tls_digest(const char *name)
+{
+    for (size_t i = 0; i < CIPHERS; i++)
+        if (ciphers[i].digest && !strcmp(EVP_MD_get0_name(ciphers[i].digest), name))
+            return ciphers[i].digest;
+    return NULL;
+}
+
 /* ---- Keys ---- */
 
-#define MAX_BLOCK 128 /* of a hash: SHA-384 */
-
-static bool hash_padded(const struct gs_tls_keys *keys, unsigned char padding, EVP_MD_CTX *hash,
-                        const unsigned char *bytes, size_t n)
-{
-    unsigned char block[MAX_BLOCK];
-    size_t size = (size_t)EVP_MD_get_block_size(keys->digest);
-    for (size_t i = 0; i < size; i++)
-        block[i] = padding ^ (i < keys->secret_n ? keys->secret[i] : 0);
-    bool is_done = EVP_DigestInit_ex2(hash, keys->digest, NULL) &&
-                   EVP_DigestUpdate(hash, block, size) && EVP_DigestUpdate(hash, bytes, n);
-    OPENSSL_cleanse(block, sizeof block);
-    return is_done;
-}
-
-/* HMAC (RFC 2104) with the secret. OpenSSL's function looks up the hash by its name, which takes
- * ten times as long. */
-static bool authenticate(const struct gs_tls_keys *keys, const unsigned char *bytes, size_t n,
-                         unsigned char ret_block[EVP_MAX_MD_SIZE])
-{
-    EVP_MD_CTX *hash = EVP_MD_CTX_new();
-    unsigned size;
-    bool is_done = hash && hash_padded(keys, 0x36, hash, bytes, n) &&
-                   EVP_DigestFinal_ex(hash, ret_block, &size) &&
-                   hash_padded(keys, 0x5c, hash, ret_block, size) &&
-                   EVP_DigestFinal_ex(hash, ret_block, &size);
-    EVP_MD_CTX_free(hash);
-    return is_done;
-}
-
-/* HKDF-Expand-Label for at most one block of the hash. */
 static bool expand(const struct gs_tls_keys *keys, const char *label, unsigned char *ret_bytes,
                    size_t n)
 {
-    unsigned char info[32], block[EVP_MAX_MD_SIZE];
-    size_t length = strlen(label), at = 0;
-    info[at++] = 0;
-    info[at++] = (unsigned char)n;
-    info[at++] = (unsigned char)(6 + length);
-    memcpy(info + at, "tls13 ", 6);
-    memcpy(info + at + 6, label, length);
-    at += 6 + length;
-    info[at++] = 0; /* no context */
-    info[at++] = 1; /* the first block */
-    bool is_done = authenticate(keys, info, at, block);
-    memcpy(ret_bytes, block, n);
-    OPENSSL_cleanse(block, sizeof block);
-    return is_done;
+    const struct gs_tls_expansion expansion = {
+        .digest = keys->digest,
+        .secret = keys->secret,
+        .secret_n = keys->secret_n,
+        .label = label,
+        .label_n = strlen(label),
+    };
+    return gs_tls_expand(&expansion, ret_bytes, n);
 }
 
 /* NULL for the cipher: it stays. */

@@ -27,6 +27,9 @@ struct gs_tls_keys {
 /* Fetch the ciphers, once in a process; one that OpenSSL does not have is not known then. */
 void gs_tls_seal_init(void);
 
+/* Returns the hash of a cipher, by the name that EVP_MD_get0_name returns; NULL: none. */
+const EVP_MD *gs_tls_digest(const char *name);
+
 /* Derive the keys of the secret, for the cipher of this number (of TLS). Returns false if the
  * cipher is not known, the secret does not have the size of the hash, or there is no memory. */
 bool gs_tls_keys_init(struct gs_tls_keys *keys, unsigned cipher, bool seals);

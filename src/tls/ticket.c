@@ -110,9 +110,10 @@ static bool set_keys(const struct keys *keys, const unsigned char *iv, EVP_CIPHE
            EVP_MAC_CTX_set_params(mac, parameters);
 }
 
-/* OpenSSL compares 16 bytes of a name, and calls this for each ticket: 0 is an unknown one, 2 one
- * that is to be renewed. Those of TLS 1.3 always are, since a client uses each once, so that its
- * connections cannot be linked (RFC 8446, C.4). */
+/* OpenSSL compares 16 bytes of a name, and calls this for each ticket. 0 is an unknown one, or that
+ * there can be none: the handshake goes on without it. 2 is one that is to be renewed. Those of
+ * TLS 1.3 always are, since a client uses each once, so that its connections cannot be linked
+ * (RFC 8446, C.4). */
 int gs_tls_ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
                       EVP_MAC_CTX *mac, int encrypts)
 {
@@ -126,16 +127,14 @@ int gs_tls_ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPH
     unlock();
     bool is_current = has_keys && (encrypts || !memcmp(name, current.name, 16));
     bool is_last = has_last && !is_current && !memcmp(name, last.name, 16);
-    bool is_renewed = is_last || is_used_once;
-    int result = is_current || is_last ? 1 + is_renewed : encrypts ? -1 : 0;
-    if (encrypts && is_current) {
+    bool is_set = is_current || is_last;
+    if (encrypts && is_set) {
         memcpy(name, current.name, 16);
-        if (getrandom(iv, 16, 0) != 16)
-            result = -1;
+        is_set = getrandom(iv, 16, 0) == 16;
     }
-    if (result > 0 && !set_keys(is_current ? &current : &last, iv, cipher, mac, encrypts))
-        result = -1;
+    is_set = is_set && set_keys(is_current ? &current : &last, iv, cipher, mac, encrypts);
     OPENSSL_cleanse(&current, sizeof current);
     OPENSSL_cleanse(&last, sizeof last);
-    return result;
+    bool is_renewed = is_last || is_used_once;
+    return is_set ? 1 + is_renewed : 0;
 }

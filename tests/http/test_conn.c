@@ -1,4 +1,6 @@
 /* The end of a connection: by the client, by draining, or aborted. */
+#include "http/conn.h"
+
 #include "tests/http/conn_fixture.h"
 
 /* ---- End of input ---- */
@@ -198,6 +200,23 @@ TEST(connection_does_not_linger_if_the_refused_peer_sent_eof)
     drive_send(&drive, "nonsense\r\n\r\n");
     gs_http_conn_receive_eof(&drive.conn, drive.now_ns);
     drive_take_output(&drive, UINT64_MAX);
+    check_wants(GS_HTTP_CLOSE);
+    CHECK_EQ(drive_stop(&drive), 0);
+}
+
+TEST(connection_that_the_transport_ends_lingers_and_drops_its_output)
+{
+    start();
+    drive.keep_output = true;
+    drive_send(&drive, GET);
+    check_wants(GS_HTTP_WRITE);
+    gs_http_conn_linger(&drive.conn, drive.now_ns);
+    check_wants(GS_HTTP_SHUTDOWN);
+    check_deadline(5 * GS_SECOND);
+    gs_http_conn_shut_down(&drive.conn, drive.now_ns);
+    drive_send(&drive, GET);
+    check_wants(GS_HTTP_READ);
+    drive_send_eof(&drive);
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive_stop(&drive), 0);
 }

@@ -12,14 +12,16 @@ from pathlib import Path
 import pytest
 from conftest import Serve
 from metrics import PATH, read, value
-from server import Server, attempts, run_serve
+from server import attempts, run_serve
 from wire import Wire, get, name_of
 
 from tls import (
     TlsSocket,
     certificate_files,
+    is_stapled,
     listen_arguments,
     make_certificate,
+    make_response,
     needs_tls,
     replace,
 )
@@ -91,36 +93,10 @@ def test_a_modern_server_refuses_tls_1_2(serve: Serve, root: Path) -> None:
 # ---- Responses of OCSP ----
 
 
-def make_response(files: tuple[Path, Path], folder: Path) -> bytes:
-    """Return the word of the issuer, which the certificate itself is, that it is good."""
-    chain, key = (str(file) for file in files)
-    shown = ["openssl", "x509", "-in", chain, "-noout", "-serial"]
-    serial = subprocess.run(shown, check=True, capture_output=True, text=True).stdout
-    index, request, response = folder / "index", folder / "request", folder / "response"
-    number = serial.strip().split("=")[1]
-    index.write_text(f"V\t491231235959Z\t\t{number}\tunknown\t/CN=test\n")
-    ask = ["-issuer", chain, "-cert", chain, "-reqout", str(request)]
-    subprocess.run(["openssl", "ocsp", *ask], check=True, capture_output=True)
-    answer = ["-index", str(index), "-CA", chain, "-rsigner", chain, "-rkey", key, "-ndays", "1"]
-    answer += ["-reqin", str(request), "-respout", str(response)]
-    subprocess.run(["openssl", "ocsp", *answer], check=True, capture_output=True)
-    return response.read_bytes()
-
-
 def make_old(response: bytes) -> bytes:
     """Return the response with an earlier end; nobody verifies what it is signed with."""
     end = re.findall(rb"\x18\x0f(\d{14}Z)", response)[-1]
     return response.replace(end, b"20200101000000Z")
-
-
-def is_stapled(server: Server, name: str = "localhost") -> bool:
-    """Return whether a client that asks for a response gets one; it must get a handshake."""
-    host, port = server.address[:2]
-    command = ["openssl", "s_client", "-connect", f"{host}:{port}", "-status", "-servername", name]
-    result = subprocess.run(
-        command, stdin=subprocess.DEVNULL, check=True, capture_output=True, text=True
-    )
-    return "OCSP Response Status: successful" in result.stdout
 
 
 def test_a_response_of_ocsp_is_stapled_while_it_can_be_used(
@@ -137,8 +113,8 @@ def test_a_response_of_ocsp_is_stapled_while_it_can_be_used(
         *("--certificate", str(other[0]), "--key", str(other[1]), "--ocsp", str(missing)),
     )
     server.expect("no response of OCSP is stapled: .*missing")
-    assert is_stapled(server, "first.example")
-    assert not is_stapled(server, "second.example")
+    assert is_stapled(server.address, "first.example")
+    assert not is_stapled(server.address, "second.example")
     for content, line in (
         (b"broken", "no response of OCSP is stapled: .*ocsp has no"),
         (make_old(response), "a response of OCSP has expired"),
@@ -146,12 +122,12 @@ def test_a_response_of_ocsp_is_stapled_while_it_can_be_used(
         file.write_bytes(content)
         server.send_signal(signal.SIGHUP)
         server.expect(line)
-        assert any(not is_stapled(server, "first.example") for _ in attempts())
+        assert any(not is_stapled(server.address, "first.example") for _ in attempts())
         file.write_bytes(response)
         missing.write_bytes(make_response(other, tmp_path))
         server.send_signal(signal.SIGHUP)
-        assert any(is_stapled(server, "first.example") for _ in attempts())
-        assert any(is_stapled(server, "second.example") for _ in attempts())
+        assert any(is_stapled(server.address, "first.example") for _ in attempts())
+        assert any(is_stapled(server.address, "second.example") for _ in attempts())
 
 
 # ---- Redirects and HSTS ----

@@ -13,7 +13,7 @@ import pytest
 import test_serve_strict
 from conftest import SMALL, Serve, at_once
 from metrics import PATH, read, value
-from server import FULL_CONFIGURATIONS, Server, attempts
+from server import FULL_CONFIGURATIONS, PROCESSES, Server, attempts
 from test_serve_strict import whole
 from wire import Wire, connect, get, name_of, request
 
@@ -21,8 +21,10 @@ from tls import (
     TlsSocket,
     certificate_files,
     client_hello,
+    is_stapled,
     listen_arguments,
     make_certificate,
+    make_response,
     replace,
 )
 
@@ -166,6 +168,17 @@ def test_garbage_ends_the_connection(shared: Server, data: bytes) -> None:
         assert len(wire.rest()) < 100
 
 
+@pytest.mark.parametrize("data", [b"\x16\x03\x01\x00\x05hello", request("POST", "/")])
+def test_the_reason_arrives_whatever_the_client_sends_behind(shared: Server, data: bytes) -> None:
+    with socket.create_connection(tuple(shared.address)) as plain:
+        plain.sendall(data + bytes(1 << 20))
+        plain.shutdown(socket.SHUT_WR)
+        received = b""
+        while more := plain.recv(1000):
+            received += more
+    assert received.startswith((b"\x15", b"HTTP/1.1 400"))
+
+
 def test_a_client_of_an_old_version_is_refused(shared: Server) -> None:
     with socket.create_connection(tuple(shared.address)) as plain:
         # A ClientHello of TLS 1.0, with one cipher.
@@ -263,6 +276,26 @@ def test_a_certificate_that_changes_is_loaded_and_a_broken_one_is_not(
     # It is also noticed without a signal; the other architectures have the same code for that.
     replace(files, (Path(kept[0]), Path(kept[1])))
     assert any(name_of(server.address) == "first" for _ in attempts())
+
+
+def test_processes_load_a_response_of_ocsp_that_changes(
+    serve: Serve, root: Path, tmp_path: Path, arch: str
+) -> None:
+    if arch not in PROCESSES:
+        pytest.skip("its certificates are those of the first process")
+    files = make_certificate(tmp_path / "tls", "first")
+    file, response = tmp_path / "ocsp", make_response(files, tmp_path)
+    file.write_bytes(b"broken")
+    server = serve(root, *listen_arguments(files), "--ocsp", str(file), clients=2)
+    server.expect("no response of OCSP is stapled")
+    assert not is_stapled(server.address)
+    for content in (response, b"", response):
+        file.write_bytes(content)
+        server.send_signal(signal.SIGHUP)
+        assert any(is_stapled(server.address) == bool(content) for _ in attempts())
+        # Of prefork, another process may serve the next connection.
+        assert all(is_stapled(server.address) == bool(content) for _ in range(4))
+    server.expect("no response of OCSP is stapled")
 
 
 # ---- Limits and draining ----

@@ -39,6 +39,32 @@ def replace(files: tuple[Path, Path], others: tuple[Path, Path]) -> None:
         file.with_suffix(".new").rename(file)
 
 
+def make_response(files: tuple[Path, Path], folder: Path) -> bytes:
+    """Return the word of the issuer, which the certificate itself is, that it is good."""
+    chain, key = (str(file) for file in files)
+    shown = ["openssl", "x509", "-in", chain, "-noout", "-serial"]
+    serial = subprocess.run(shown, check=True, capture_output=True, text=True).stdout
+    index, request, response = folder / "index", folder / "request", folder / "response"
+    number = serial.strip().split("=")[1]
+    index.write_text(f"V\t491231235959Z\t\t{number}\tunknown\t/CN=test\n")
+    ask = ["-issuer", chain, "-cert", chain, "-reqout", str(request)]
+    subprocess.run(["openssl", "ocsp", *ask], check=True, capture_output=True)
+    answer = ["-index", str(index), "-CA", chain, "-rsigner", chain, "-rkey", key, "-ndays", "1"]
+    answer += ["-reqin", str(request), "-respout", str(response)]
+    subprocess.run(["openssl", "ocsp", *answer], check=True, capture_output=True)
+    return response.read_bytes()
+
+
+def is_stapled(address: tuple[str, int], name: str = "localhost") -> bool:
+    """Return whether a client that asks for a response gets one; it must get a handshake."""
+    host, port = address[:2]
+    command = ["openssl", "s_client", "-connect", f"{host}:{port}", "-status", "-servername", name]
+    result = subprocess.run(
+        command, stdin=subprocess.DEVNULL, check=True, capture_output=True, text=True
+    )
+    return "OCSP Response Status: successful" in result.stdout
+
+
 def is_built_without_tls() -> bool:
     """Return whether the program under test was built without OpenSSL."""
     command = [program(), "load", "--ca", "/dev/null", "https://127.0.0.1:1/"]

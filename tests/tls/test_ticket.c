@@ -200,6 +200,25 @@ TEST(keys_are_the_same_after_a_failure_to_derive_them)
     pair_done(&pair);
 }
 
+TEST(without_keys_a_connection_has_no_ticket)
+{
+    for (int i = 0; i < 2; i++) {
+        struct pair pair;
+        pair_init(&pair, NULL, NULL);
+        if (i)
+            pair_speak_1_2(&pair);
+        shift_ns += HOUR_NS;
+        failing_hmac = 1;
+        pair_renew(&pair, "server.test");
+        CHECK_EQ(pair_exchange(&pair), 0);
+        CHECK_EQ(failing_hmac, 0);
+        CHECK(pair_talk(pair.client, pair.server, 10, 100));
+        CHECK(pair_talk(pair.server, pair.client, 10, 100));
+        CHECK(!gs_tls_engine_session(pair.client));
+        pair_done(&pair);
+    }
+}
+
 TEST(resumed_connection_of_tls_1_3_gets_a_ticket_of_its_own)
 {
     struct pair pair;

@@ -5,6 +5,8 @@
 #include <gossamer/resumable.h>
 #include <gossamer/tls.h>
 #include <netinet/tcp.h>
+#include <stdatomic.h>
+#include <sys/syscall.h>
 
 static struct gs_tls *connect_tls_client(void)
 {
@@ -157,6 +159,47 @@ TEST(an_incomplete_response_does_not_end_the_stream)
     serve_tls_with((struct gs_http_server){.handler = answer}, miss_the_end);
 }
 
+static void respond_at_once(struct gs_http_exchange *exchange, void *unused)
+{
+    (void)unused;
+    MUST_EQ(gs_http_respond(exchange, 200, NULL, "the end", 7), 0);
+}
+
+static atomic_uint sends; /* of the whole program */
+
+static long count_sends(long number, void *unused)
+{
+    (void)unused;
+    if (number == SYS_sendto || number == SYS_sendmsg)
+        sends++;
+    return 0;
+}
+
+static void *ask_twice(void *unused)
+{
+    static struct heard heard;
+    start_server();
+    struct gs_tls *tls = connect_tls_client();
+    heard.n = 0;
+    say_tls(tls, "GET / HTTP/1.1\r\nHost: h\r\n\r\n");
+    hear_tls(tls, &heard, "the end");
+    sends = 0;
+    gs_sys_set_fault(count_sends, NULL);
+    say_tls(tls, "GET / HTTP/1.0\r\n\r\n");
+    MUST_EQ(hear_tls(tls, &heard, NULL), 0);
+    gs_sys_set_fault(NULL, NULL);
+    MUST_EQ(count_of(heard.bytes, "the end"), 2);
+    MUST_EQ(sends, 2); /* one of the client, and one of the server */
+    gs_tls_close(tls, after(PATIENCE_NS));
+    stop_server();
+    return unused;
+}
+
+TEST(the_end_is_sent_with_the_last_response)
+{
+    serve_tls_with((struct gs_http_server){.handler = respond_at_once}, ask_twice);
+}
+
 /* ---- Waiting connections ---- */
 
 static uint64_t live_threads(void)
@@ -198,6 +241,39 @@ static void *wait_idly(void *unused)
 TEST(a_connection_that_waits_for_a_request_has_no_thread)
 {
     serve_tls_with((struct gs_http_server){.handler = answer}, wait_idly);
+}
+
+/* ---- Failures ---- */
+
+#define FLOOD 1000000
+
+/* An alert, or a plain answer, arrives although the server does not read all that was sent; also if
+ * the failure is found without a thread, in the rest of a handshake. */
+static void *fail_handshakes(void *unused)
+{
+    static const char *const beginnings[] = {"\x16\x03\x01\x01", "GET / HTTP/1.0\r\n\r\n"};
+    static char flood[FLOOD], heard[100];
+    start_server();
+    for (int is_apart = 0; is_apart < 2; is_apart++)
+        for (unsigned i = 0; i < sizeof beginnings / sizeof *beginnings; i++) {
+            int fd = connect_client();
+            say(fd, beginnings[i]);
+            for (int turn = 0; is_apart && turn < 10; turn++)
+                gs_thread_end_turn();
+            MUST_EQ(gs_send_all(fd, flood, FLOOD, after(PATIENCE_NS)), FLOOD);
+            MUST_EQ(gs_sys_shutdown(fd, SHUT_WR), 0);
+            ssize_t n = gs_recv(fd, heard, sizeof heard, 0, after(PATIENCE_NS));
+            MUST(n > 0);
+            MUST_EQ(*heard, i ? 'H' : 0x15);
+            gs_close(fd);
+        }
+    stop_server();
+    return unused;
+}
+
+TEST(the_reason_of_a_failure_arrives)
+{
+    serve_tls_with((struct gs_http_server){.handler = answer}, fail_handshakes);
 }
 
 /* Silence, a part of a handshake, what is no TLS, and a handshake without a request. */

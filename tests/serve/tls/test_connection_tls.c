@@ -12,11 +12,14 @@
 #include <gossamer/sys.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #define NOW_NS (1000 * GS_SECOND)
 #define SIZE 300000
 #define GET "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"
+#define POST "POST /page HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
+#define GET_LAST "GET /page HTTP/1.0\r\n\r\n"
 #define GET_NONE "GET /none HTTP/1.1\r\nHost: x\r\n\r\n"
 
 static struct certificate_files files;
@@ -320,6 +323,50 @@ TEST(an_idle_connection_that_is_closed_tells_its_end)
     stop();
 }
 
+static unsigned sends; /* by the server */
+
+static long count_sends(long number, void *unused)
+{
+    (void)unused;
+    sends += is_server && (number == SYS_sendto || number == SYS_sendmsg);
+    return 0;
+}
+
+TEST(the_end_is_sent_with_the_last_answer)
+{
+    start(100);
+    shake_hands();
+    ask(GET_LAST);
+    sends = 0;
+    gs_sys_set_fault(count_sends, NULL);
+    serve();
+    gs_sys_set_fault(NULL, NULL);
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_CLOSE);
+    CHECK_EQ(answers(), 1);
+    CHECK_EQ(sends, 1);
+    CHECK(has_ended);
+    stop();
+}
+
+TEST(the_end_follows_the_last_part_of_a_file)
+{
+    start(SIZE);
+    shake_hands();
+    ask(GET_LAST);
+    CHECK(receive() > 0);
+    load();
+    while (serve_connection_wants(&connection) & GS_HTTP_WRITE) {
+        CHECK(!has_ended);
+        (void)serve_connection_send(&connection, NOW_NS);
+        while (take())
+            ;
+    }
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_SHUTDOWN);
+    CHECK(received_n > SIZE);
+    CHECK(has_ended);
+    stop();
+}
+
 TEST(an_answer_that_is_broken_off_does_not_look_complete)
 {
     start(SIZE);
@@ -342,19 +389,68 @@ TEST(an_answer_that_is_broken_off_does_not_look_complete)
     stop();
 }
 
+/* What the peer sends is discarded until it closes. */
+static void linger(void)
+{
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_SHUTDOWN);
+    serve_connection_shut_down(&connection, NOW_NS);
+    CHECK(!serve_tls_makes_handshake(&connection));
+    CHECK_EQ(write(peer, GET, strlen(GET)), (ssize_t)strlen(GET));
+    CHECK_EQ(receive(), (ssize_t)strlen(GET));
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_READ);
+    CHECK_EQ(shutdown(peer, SHUT_WR), 0);
+    CHECK_EQ(receive(), 0);
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_CLOSE);
+}
+
 TEST(a_failed_handshake_is_counted_and_answered_with_an_alert)
 {
     char byte;
     start(100);
     CHECK_EQ(write(peer, "\x16\x03\x01\x00\x05hello", 10), 10);
     CHECK(receive() > 0);
-    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_CLOSE);
     CHECK_EQ(tls_counts.failed[GS_TLS_FAILED_PROTOCOL], 1);
-    int copy = dup(connection.fd);
-    serve_connection_done(&connection);
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_WRITE);
+    CHECK(serve_connection_send(&connection, NOW_NS) > 0);
     CHECK_EQ(read(peer, &byte, 1), 1);
     CHECK_EQ(byte, 0x15);
-    serve_connection_init(&connection, &(struct serve_accepted){.fd = copy}, &shard, NOW_NS);
+    linger();
+    stop();
+}
+
+TEST(a_request_without_tls_is_answered_before_the_rest_of_it_is_discarded)
+{
+    char answer[100];
+    start(100);
+    CHECK_EQ(write(peer, GET, strlen(GET)), (ssize_t)strlen(GET));
+    CHECK(receive() > 0);
+    linger();
+    CHECK(read(peer, answer, sizeof answer) > 12);
+    CHECK(!memcmp(answer, "HTTP/1.1 400", 12));
+    stop();
+}
+
+/* The alert follows what was encrypted, and takes the place of the rest. */
+TEST(a_connection_that_fails_during_an_answer_tells_why)
+{
+    static const char garbage[] = "\x17\x03\x03\x00\x20there is no such record: garbage..";
+    struct gs_tls_info info;
+    start(SIZE);
+    shake_hands();
+    ask(GET POST);
+    CHECK(receive() > 0);
+    load();
+    while (serve_connection_send(&connection, NOW_NS) > 0)
+        ;
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_WRITE | GS_HTTP_READ);
+    CHECK_EQ(write(peer, garbage, 37), 37);
+    CHECK_EQ(receive(), 37);
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_WRITE);
+    serve();
+    CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_READ);
+    CHECK(received_n && received_n < SIZE && !has_ended);
+    gs_tls_engine_info(client, &info);
+    CHECK_EQ(info.failure, GS_TLS_FAILED_ALERT);
     stop();
 }
 
