@@ -198,9 +198,13 @@ static void resume(struct gs_resumable *resumable)
     struct gs_http_connection *connection =
         gs_container_of(resumable, struct gs_http_connection, resumable);
     enum gs_http_progress progress = GS_HTTP_ENDED;
+    struct gs_http_worker *worker = connection->worker;
+    bool gives_way = connection->state == GS_HTTP_CONNECTION_CLOSING;
     gs_resumable_unwatch(resumable);
     if (connection->speaks_http2) {
         gs_http_streams_resume(connection);
+        if (gives_way)
+            atomic_store(&worker->eviction, 0);
         return;
     }
     if (connection->state == GS_HTTP_CONNECTION_TIMED_OUT)
@@ -213,6 +217,8 @@ static void resume(struct gs_resumable *resumable)
     if (progress == GS_HTTP_ENDED ||
         gs_scope_spawn(&connection->worker->threads, gs_http_session_run, connection, 0))
         gs_http_connection_close(connection);
+    if (gives_way)
+        atomic_store(&worker->eviction, 0);
 }
 
 void gs_http_connection_wait(struct gs_http_connection *connection)

@@ -47,7 +47,10 @@
  *      keeper does for the last time: the server waits for the scopes, and then for the keepers.
  *   8. In a child of fork, where the caller's worker is the only one, a connection whose home is
  *      another one cannot wait: it is closed (gs_resumable_start returns -EINVAL). So is one
- *      whose home has a timer already, which is of the parent's loop. */
+ *      whose home has a timer already, which is of the parent's loop.
+ *   9. A client still waits for a place, because the home of the connection that gives way to it is
+ *      late. No other connection is chosen until that one is closed, or has bytes after all; unless
+ *      it takes so long that its home must be busy with a handler. */
 #ifndef GS_HTTP_SERVER_CONNECTION_H
 #define GS_HTTP_SERVER_CONNECTION_H
 
@@ -73,6 +76,8 @@ enum gs_http_wait {
     GS_HTTP_WAITS,
 };
 
+#define GS_HTTP_GIVES_WAY (GS_HTTP_WAITS + 1u)
+
 /* What a worker has of a server: the connections whose home it is. */
 struct gs_http_worker {
     _Alignas(64) struct gs_http_sessions *sessions;
@@ -82,7 +87,9 @@ struct gs_http_worker {
     struct gs_list waiting[GS_HTTP_WAITS];
     struct gs_scope threads; /* of the requests */
     struct gs_thread_attributes attributes;
-    atomic_uint evictions; /* to be made: a bit for each kind of wait */
+    /* 0: no connection gives way; GS_HTTP_GIVES_WAY: one does, until it is closed; otherwise the
+     * keeper is asked to close one with this kind of wait, counted from 1. */
+    atomic_uint eviction;
     /* Since when the first one of each list waits, for evict() in server.c; GS_NEVER: none. */
     _Atomic(uint64_t) since_ns[GS_HTTP_WAITS];
 
@@ -113,6 +120,8 @@ struct gs_http_sessions {
     struct gs_semaphore all_ended; /* posted when there are none any more, unless it serves */
     struct gs_semaphore stopped;   /* posted by each keeper */
     int pid;                       /* not a child's */
+    struct gs_http_worker *asked;  /* for the last eviction; NULL: there was none */
+    unsigned attempts;             /* to evict again since then */
     unsigned worker_count;
     struct gs_http_worker workers[];
 };
@@ -188,7 +197,8 @@ void gs_http_workers_enter(struct gs_http_sessions *sessions, enum gs_http_phase
 /* Wait until the keepers have ended. */
 void gs_http_workers_stop(struct gs_http_sessions *sessions);
 
-/* A client waits for a place: the connection that has been silent longest gives way to it. */
+/* A client waits for a place: the connection that has been silent longest gives way to it. Called
+ * again and again until there is a place. */
 void gs_http_workers_evict(struct gs_http_sessions *sessions);
 
 /* Keep the connection, which waits, in the list of its wait. Called by its home. Returns 0; -ENOMEM

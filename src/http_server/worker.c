@@ -7,6 +7,10 @@
 /* A connection that has waited for less does not give way: its request may be under way. */
 #define EVICTED_AFTER_NS GS_SECOND
 
+/* How often an eviction is awaited before another worker is asked, as this one may be busy with a
+ * handler. They are counted because all workers may be late by any time on a busy machine. */
+#define EVICTION_ATTEMPTS 50
+
 /* ---- Lists and deadlines ---- */
 
 static struct gs_http_connection *first(struct gs_http_worker *worker, enum gs_http_wait waits_for)
@@ -115,25 +119,37 @@ static void on_timer(struct gs_timer *timer)
 
 /* ---- Ending connections ---- */
 
-/* Unless a part of a request has arrived, which its resumable will notice. */
-static void close_if_silent(struct gs_http_connection *connection)
+/* Unless a part of a request has arrived, which its resumable will notice. Returns whether it is
+ * closed. */
+static bool close_if_silent(struct gs_http_connection *connection)
 {
     char byte;
-    if (gs_sys_recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0)
+    bool is_silent = gs_sys_recv(connection->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) <= 0;
+    if (is_silent)
         take(connection, GS_HTTP_CONNECTION_CLOSING);
+    return is_silent;
 }
 
 static void close_all(struct gs_http_worker *worker, enum gs_http_wait waits_for)
 {
     GS_LIST_FOREACH (link, &worker->waiting[waits_for])
-        close_if_silent(gs_container_of(link, struct gs_http_connection, link));
+        (void)close_if_silent(gs_container_of(link, struct gs_http_connection, link));
 }
 
-static void evict_first(struct gs_http_worker *worker, enum gs_http_wait waits_for)
+static bool evict_first(struct gs_http_worker *worker, enum gs_http_wait waits_for)
 {
     struct gs_http_connection *connection = first(worker, waits_for);
-    if (connection && gs_clock_now() - connection->since_ns >= EVICTED_AFTER_NS)
-        close_if_silent(connection);
+    return connection && gs_clock_now() - connection->since_ns >= EVICTED_AFTER_NS &&
+           close_if_silent(connection);
+}
+
+static void evict(struct gs_http_worker *worker)
+{
+    unsigned eviction = atomic_load(&worker->eviction);
+    if (!eviction || eviction == GS_HTTP_GIVES_WAY)
+        return;
+    bool gives_way = evict_first(worker, eviction - 1);
+    atomic_store(&worker->eviction, gives_way ? GS_HTTP_GIVES_WAY : 0);
 }
 
 /* ---- The keeper ---- */
@@ -142,19 +158,16 @@ static void keep(struct gs_resumable *keeper)
 {
     struct gs_http_worker *worker = gs_container_of(keeper, struct gs_http_worker, keeper);
     struct gs_http_sessions *sessions = worker->sessions;
-    unsigned evictions = atomic_exchange(&worker->evictions, 0);
+    evict(worker);
     gs_http_streams_deliver(worker);
     int phase = atomic_load(&sessions->phase);
     if (phase != worker->phase) {
         worker->phase = phase;
         gs_http_streams_wake(worker);
     }
-    for (unsigned i = 0; i < GS_HTTP_WAITS; i++) {
-        if (evictions & 1u << i)
-            evict_first(worker, i);
+    for (unsigned i = 0; i < GS_HTTP_WAITS; i++)
         if (is_over(sessions, i))
             close_all(worker, i);
-    }
     if (atomic_load(&sessions->phase) != GS_HTTP_STOPPED)
         return;
     if (worker->timer.callback)
@@ -217,14 +230,21 @@ static void compare(struct choice *choice, struct gs_http_worker *worker,
                     enum gs_http_wait waits_for)
 {
     uint64_t since_ns = atomic_load_explicit(&worker->since_ns[waits_for], memory_order_relaxed);
-    bool is_busy = atomic_load(&worker->evictions); /* since the last time */
-    if (!is_busy && since_ns < choice->since_ns)
+    if (!atomic_load(&worker->eviction) && since_ns < choice->since_ns)
         *choice = (struct choice){worker, waits_for, since_ns};
+}
+
+static bool is_under_way(struct gs_http_sessions *sessions)
+{
+    return sessions->asked && atomic_load(&sessions->asked->eviction) &&
+           sessions->attempts++ < EVICTION_ATTEMPTS;
 }
 
 /* One that waits for a request, or else for the rest of a head. */
 void gs_http_workers_evict(struct gs_http_sessions *sessions)
 {
+    if (is_under_way(sessions))
+        return;
     uint64_t now_ns = gs_clock_now();
     struct choice choice = {.since_ns = now_ns > EVICTED_AFTER_NS ? now_ns - EVICTED_AFTER_NS : 0};
     for (unsigned i = 0; i < sessions->worker_count; i++) {
@@ -236,6 +256,8 @@ void gs_http_workers_evict(struct gs_http_sessions *sessions)
         compare(&choice, &sessions->workers[i], GS_HTTP_WAITS_HEAD);
     if (!choice.worker)
         return;
-    atomic_fetch_or(&choice.worker->evictions, 1u << choice.waits_for);
+    sessions->asked = choice.worker;
+    sessions->attempts = 0;
+    atomic_store(&choice.worker->eviction, choice.waits_for + 1u);
     gs_resumable_wake(&choice.worker->keeper);
 }

@@ -85,6 +85,25 @@ static inline const char *ask(const char *text)
     return heard.bytes;
 }
 
+static inline bool ends_with(const char *text, const char *end)
+{
+    return strlen(text) >= strlen(end) && !strcmp(text + strlen(text) - strlen(end), end);
+}
+
+/* Receive a response with the body "hello", or less if the connection ends. */
+static inline void hear_or_not(int fd, struct heard *heard)
+{
+    ssize_t n = 0;
+    heard->n = 0;
+    heard->bytes[0] = '\0';
+    while (!ends_with(heard->bytes, "hello") &&
+           (n = gs_recv(fd, heard->bytes + heard->n, 1000, 0, after(PATIENCE_NS))) > 0) {
+        heard->n += (size_t)n;
+        heard->bytes[heard->n] = '\0';
+    }
+    MUST(n != -ETIMEDOUT);
+}
+
 static inline unsigned count_of(const char *text, const char *part)
 {
     unsigned count = 0;
@@ -98,11 +117,6 @@ static inline unsigned count_of(const char *text, const char *part)
 static inline bool begins_with(const char *text, const char *start)
 {
     return !strncmp(text, start, strlen(start));
-}
-
-static inline bool ends_with(const char *text, const char *end)
-{
-    return strlen(text) >= strlen(end) && !strcmp(text + strlen(text) - strlen(end), end);
 }
 
 #define MUST_CONTAIN(text_, part_)                                                                 \

@@ -104,19 +104,6 @@ TEST(a_head_in_small_parts_needs_no_thread_for_each)
 
 /* ---- Bytes that arrive as the wait ends ---- */
 
-static void hear_or_not(int fd, struct heard *heard)
-{
-    ssize_t n = 0;
-    heard->n = 0;
-    heard->bytes[0] = '\0';
-    while (!ends_with(heard->bytes, "hello") &&
-           (n = gs_recv(fd, heard->bytes + heard->n, 1000, 0, after(PATIENCE_NS))) > 0) {
-        heard->n += (size_t)n;
-        heard->bytes[heard->n] = '\0';
-    }
-    MUST(n != -ETIMEDOUT);
-}
-
 /* A request on a connection that may end meanwhile is answered completely, or not at all. */
 static bool is_answered(int fd, struct heard *heard)
 {
@@ -340,32 +327,53 @@ static void close_three(int a, int b, int c)
     gs_close(c);
 }
 
-static void *give_way_beside_a_busy_worker(void *unused)
+/* The oldest connection waits at a worker that has become busy, the next one at the caller's. After
+ * a second both may give way. */
+struct crowd {
+    unsigned here;
+    int oldest, next, busy;
+};
+
+static struct crowd crowd_two_workers(void)
 {
-    static struct heard heard;
-    unsigned here = gs_threads_worker(), there = 3 - here;
-    const struct gs_thread_attributes beside = {.worker = here};
+    struct crowd crowd = {.here = gs_threads_worker()};
+    unsigned there = 3 - crowd.here;
+    const struct gs_thread_attributes beside = {.worker = crowd.here};
+    atomic_store(&may_end, false);
     server_listener = listen_anywhere(&server_address);
     MUST_EQ(gs_thread_spawn(&beside, run_server, NULL, &server_thread), 0);
-    int oldest, next, busy;
     /* After a second the oldest one may give way to another that connects. */
     for (;;) {
         uint64_t end_ns = after(GS_SECOND / 2);
-        oldest = connect_at(there), next = connect_at(here), busy = connect_at(there);
+        crowd.oldest = connect_at(there);
+        crowd.next = connect_at(crowd.here);
+        crowd.busy = connect_at(there);
         if (gs_clock_now() < end_ns)
             break;
-        close_three(oldest, next, busy);
+        close_three(crowd.oldest, crowd.next, crowd.busy);
     }
-    say(busy, "GET /busy HTTP/1.1\r\nHost: h\r\n\r\n");
+    say(crowd.busy, "GET /busy HTTP/1.1\r\nHost: h\r\n\r\n");
     gs_thread_sleep(after(GS_SECOND + 10 * GS_MILLISECOND));
-    int fd = connect_at(here);
-    MUST_EQ(hear(next, &heard, NULL), 0); /* it gave way */
-    atomic_store(&may_end, true);
-    heard.n = 0;
-    MUST_EQ(hear(busy, &heard, "hello"), 0);
-    close_three(oldest, next, busy);
+    return crowd;
+}
+
+static void leave(const struct crowd *crowd, int fd)
+{
+    close_three(crowd->oldest, crowd->next, crowd->busy);
     gs_close(fd);
     stop_server();
+}
+
+static void *give_way_beside_a_busy_worker(void *unused)
+{
+    static struct heard heard;
+    const struct crowd crowd = crowd_two_workers();
+    int fd = connect_at(crowd.here);
+    MUST_EQ(hear(crowd.next, &heard, NULL), 0); /* it gave way */
+    atomic_store(&may_end, true);
+    heard.n = 0;
+    MUST_EQ(hear(crowd.busy, &heard, "hello"), 0);
+    leave(&crowd, fd);
     return unused;
 }
 
@@ -373,6 +381,32 @@ TEST(connections_of_a_busy_worker_do_not_keep_others_from_giving_way)
 {
     server = (struct gs_http_server){.handler = greet_from_worker, .max_connections = 3};
     run_with(2, give_way_beside_a_busy_worker);
+}
+
+/* The client's place is looked for again and again while the worker is late. */
+static void *give_way_late(void *unused)
+{
+    static struct heard heard;
+    const struct crowd crowd = crowd_two_workers();
+    int fd = connect_client();
+    say(fd, GET);
+    gs_thread_sleep(after(100 * GS_MILLISECOND));
+    atomic_store(&may_end, true);
+    heard.n = 0;
+    MUST_EQ(hear(fd, &heard, "hello"), 0);
+    heard.n = 0;
+    MUST_EQ(hear(crowd.oldest, &heard, NULL), 0); /* it gave way, and no other */
+    heard.n = 0;
+    say(crowd.next, GET);
+    MUST_EQ(hear(crowd.next, &heard, "hello"), 0);
+    leave(&crowd, fd);
+    return unused;
+}
+
+TEST(one_connection_gives_way_to_one_client_although_its_worker_is_late)
+{
+    server = (struct gs_http_server){.handler = greet_from_worker, .max_connections = 3};
+    run_with(2, give_way_late);
 }
 
 static void *leave_a_place_free(void *unused)

@@ -21,7 +21,7 @@ from http2_wire import (
 )
 from metrics import PATH, read, value
 from server import Server, has_http2
-from wire import Wire, request
+from wire import Wire, request, wait_until_received
 
 from tls import listen_arguments
 
@@ -112,6 +112,8 @@ def test_an_urgent_page_overtakes_a_download(serve: Serve, root: Path) -> None:
         while not wire.streams[1].body:
             wire.receive_frame()
         wire.send(request("GET", "/a.txt", Priority="u=0"))
+        # While there is room in the socket, the server need not receive.
+        wait_until_received(wire)
         wire.next_response = 3
         assert wire.response().body == b"hello\n"
         assert not wire.streams[1].is_over

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from conftest import Serve, at_once, sparse
 from server import Server, attempts, has_io_uring
-from wire import EndedError, Wire, request
+from wire import EndedError, Wire, request, wait_until_received
 
 SIZE = 16 << 20
 
@@ -25,24 +25,6 @@ def start_large(server: Server, *targets: str, **fields: str) -> Wire:
     assert wire.head().fields["content-length"] == str(SIZE)
     wire.body(1000)
     return wire
-
-
-def waiting_bytes(wire: Wire) -> int:
-    """Return the number of bytes that this client sent and the server has not received."""
-    ends = [f":{wire.socket.getpeername()[1]:04X}", f":{wire.socket.getsockname()[1]:04X}"]
-    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
-        _, local, remote, _, queues, *_ = line.split()
-        if [local[-5:], remote[-5:]] == ends:
-            return int(queues.split(":")[1], 16)
-    raise AssertionError("the server has no such connection")
-
-
-def wait_until_received(wire: Wire) -> None:
-    """Wait until the server has received everything that the client sent."""
-    for _ in attempts():
-        if not waiting_bytes(wire):
-            return
-    raise AssertionError("the server does not receive the data")
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGQUIT])

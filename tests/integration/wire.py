@@ -6,10 +6,11 @@ import select
 import socket
 import struct
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from server import TIMEOUT_S, TlsAddress
+from server import TIMEOUT_S, TlsAddress, attempts
 
 from tls import TlsSocket
 
@@ -222,3 +223,21 @@ def name_of(address: tuple[str, int], name: str = "localhost") -> str:
         der = wire.socket.tls.getpeercert(binary_form=True)
     names = [one for one in (b"first", b"second", b"localhost") if one in der]
     return names[0].decode()
+
+
+def waiting_bytes(wire: Wire) -> int:
+    """Return the number of bytes that this client sent and the server has not received."""
+    ends = [f":{wire.socket.getpeername()[1]:04X}", f":{wire.socket.getsockname()[1]:04X}"]
+    for line in Path("/proc/net/tcp").read_text().splitlines()[1:]:
+        _, local, remote, _, queues, *_ = line.split()
+        if [local[-5:], remote[-5:]] == ends:
+            return int(queues.split(":")[1], 16)
+    raise AssertionError("the server has no such connection")
+
+
+def wait_until_received(wire: Wire) -> None:
+    """Wait until the server has received everything that the client sent."""
+    for _ in attempts():
+        if not waiting_bytes(wire):
+            return
+    raise AssertionError("the server does not receive the data")
