@@ -211,19 +211,24 @@ static bool fits(const struct serve_connection *connection, const struct serve_o
                                             : size_of(output) < SERVE_FILE_COPY_SIZE);
 }
 
-bool serve_connection_sends_file(const struct serve_connection *connection)
+/* Not inlined, so that a connection without TLS pays nothing for it. */
+static __attribute__((noinline)) bool has_file(const struct serve_connection *connection)
 {
     const struct gs_http_output *output = connection->http.output;
-    if (!output || output->first == output->count)
-        return false;
-    if (!connection->tls)
-        return !output->segments[output->first].piece.bytes;
     if (serve_tls_has_unsent(connection->tls))
         return false;
     for (uint32_t i = output->first; i < output->count && i - output->first < SERVE_PARTS; i++)
         if (!output->segments[i].piece.bytes)
             return true;
     return false;
+}
+
+bool serve_connection_sends_file(const struct serve_connection *connection)
+{
+    const struct gs_http_output *output = connection->http.output;
+    if (!output || output->first == output->count)
+        return false;
+    return connection->tls ? has_file(connection) : !output->segments[output->first].piece.bytes;
 }
 
 void serve_connection_output(struct serve_connection *connection, struct serve_output *ret_output)
