@@ -212,8 +212,8 @@ struct gs_http2_fields {
 /* The fields of a head, of which they are parts. Returns its length. */
 size_t gs_http2_split_head(const char *head, struct gs_http2_fields *ret_fields);
 
-/* The fields of a page, which are kept with it, unless it seems to have been modified in the future.
- * date: where its service has the Date. Returns `space` if they are not kept. */
+/* The fields of a page, which are kept with it, unless its modification is in the future. date:
+ * where its service has the Date. Returns `space` if they are not kept. */
 const struct gs_http2_fields *gs_http2_page_fields(struct gs_http_page *page, const char *date,
                                                    bool is_in_future,
                                                    struct gs_http2_fields *space);
