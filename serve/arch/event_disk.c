@@ -126,6 +126,8 @@ bool event_load(struct event_worker *worker, struct event_connection *connection
 
 static bool may_wait_for_disk(struct event_worker *worker, const struct serve_output *output)
 {
+    if (!output->is_file)
+        return false;
     const struct gs_page_cache_file file = {output->fd, &output->page->stat};
     return !gs_page_cache_has_file(&worker->page_cache, &file, output->offset, output->n,
                                    gs_loop_now(worker->loop));

@@ -155,7 +155,7 @@ static bool may_wait_for_disk(struct staged *staged, uint64_t now_ns)
     if (!serve_connection_sends_file(&staged->base))
         return false;
     serve_connection_output(&staged->base, &output);
-    return !gs_page_cache_has(&known, output.fd, output.offset, output.n, now_ns);
+    return output.is_file && !gs_page_cache_has(&known, output.fd, output.offset, output.n, now_ns);
 }
 
 /* What is not in memory is sent by the stage `disk`, if that has room. */

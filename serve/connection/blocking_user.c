@@ -63,22 +63,22 @@ static ssize_t send_encrypted(struct sending sending, uint64_t deadline_ns)
 
 /* ---- Sending ---- */
 
-/* As in file_send.c, but what is not in memory is read by the pool. */
+/* By the pool, if it is not in memory. */
+static ssize_t read_file(int fd, void *bytes, size_t n, off_t offset)
+{
+    return gs_pread(fd, bytes, n, offset, GS_NEVER);
+}
+
 static ssize_t copy_file(struct serve_blocking *blocking, struct serve_output *output,
                          uint64_t deadline_ns)
 {
-    size_t size = output->n < SERVE_FILE_COPY_SIZE ? output->n : SERVE_FILE_COPY_SIZE;
-    char *bytes = malloc(size);
-    if (!bytes)
-        return -ENOMEM;
-    ssize_t n = gs_pread(output->fd, bytes, size, output->offset, GS_NEVER);
-    int err = n > 0 ? serve_file_check(output) : 0;
-    if (err < 0)
-        n = err;
+    char *bytes;
+    ssize_t n = serve_file_copy(output, read_file, &bytes);
+    if (n <= 0)
+        return n;
     struct sending encrypted = {output, bytes, (size_t)n, .fd = blocking->base.fd};
-    if (n > 0)
-        n = output->tls ? send_encrypted(encrypted, deadline_ns)
-                        : gs_send(blocking->base.fd, bytes, (size_t)n, 0, deadline_ns);
+    n = output->tls ? send_encrypted(encrypted, deadline_ns)
+                    : gs_send(blocking->base.fd, bytes, (size_t)n, 0, deadline_ns);
     free(bytes);
     return n;
 }

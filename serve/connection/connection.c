@@ -151,44 +151,100 @@ static void bound_unsent(struct serve_connection *connection, int most, uint8_t 
     gs_sys_setsockopt(connection->fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &most, sizeof most);
 }
 
-static void put_file(struct serve_connection *connection, const struct gs_http_piece *piece,
-                     struct serve_output *ret_output)
+static size_t file_chunk(const struct serve_connection *connection)
+{
+    return connection->pace == PROVEN ? FILE_CHUNK : UNPROVEN_CHUNK;
+}
+
+static void start_file(struct serve_connection *connection, const struct gs_http_piece *piece,
+                       struct serve_output *output)
 {
     if (connection->pace == NEW)
         bound_unsent(connection, UNPROVEN_UNSENT_MAX, UNPROVEN);
     else if (connection->pace == BLOCKED)
         bound_unsent(connection, SERVE_UNSENT_MAX, PROVEN);
-    size_t most = connection->pace == PROVEN ? FILE_CHUNK : UNPROVEN_CHUNK;
-    ret_output->fd = piece->fd;
-    ret_output->page = piece->page;
-    ret_output->offset = (off_t)piece->offset;
-    ret_output->n = piece->n < most ? (size_t)piece->n : most;
+    output->is_file = true;
+    output->fd = piece->fd;
+    output->page = piece->page;
+    output->offset = (off_t)piece->offset;
+    output->n = 0;
+}
+
+static void put_piece(struct serve_connection *connection, const struct gs_http_piece *piece,
+                      struct serve_output *output)
+{
+    size_t n = (size_t)piece->n;
+    if (!piece->bytes) {
+        if (!output->is_file)
+            start_file(connection, piece, output);
+        size_t most = file_chunk(connection) - output->n;
+        n = piece->n < most ? n : most;
+        output->n += n;
+    }
+    output->parts[output->count++] = (struct iovec){(void *)piece->bytes, n};
+}
+
+static size_t size_of(const struct serve_output *output)
+{
+    size_t n = 0;
+    for (unsigned i = 0; i < output->count; i++)
+        n += output->parts[i].iov_len;
+    return n;
+}
+
+static bool continues_file(const struct serve_output *output, const struct gs_http_piece *piece)
+{
+    return piece->page == output->page && piece->offset == (uint64_t)output->offset + output->n;
+}
+
+/* Whether the piece, which follows, can be sent with it. Of a file that has its whole chunk, the
+ * last part may be cut. */
+static bool fits(const struct serve_connection *connection, const struct serve_output *output,
+                 const struct gs_http_piece *piece)
+{
+    if (!output->count)
+        return true;
+    if (!output->tls)
+        return piece->bytes && !output->is_file;
+    if (output->is_file && output->n == file_chunk(connection))
+        return false;
+    return piece->bytes || (output->is_file ? continues_file(output, piece)
+                                            : size_of(output) < SERVE_FILE_COPY_SIZE);
+}
+
+/* Not inlined, so that a connection without TLS pays nothing for it. */
+static __attribute__((noinline)) bool has_file(const struct serve_connection *connection)
+{
+    const struct gs_http_output *output = connection->http.output;
+    if (serve_tls_has_unsent(connection->tls))
+        return false;
+    for (uint32_t i = output->first; i < output->count && i - output->first < SERVE_PARTS; i++)
+        if (!output->segments[i].piece.bytes)
+            return true;
+    return false;
 }
 
 bool serve_connection_sends_file(const struct serve_connection *connection)
 {
     const struct gs_http_output *output = connection->http.output;
-    if (!output || output->first == output->count || output->segments[output->first].piece.bytes)
+    if (!output || output->first == output->count)
         return false;
-    return !connection->tls || !serve_tls_has_unsent(connection->tls);
+    return connection->tls ? has_file(connection) : !output->segments[output->first].piece.bytes;
 }
 
 void serve_connection_output(struct serve_connection *connection, struct serve_output *ret_output)
 {
     struct gs_http_piece pieces[SERVE_PARTS];
-    unsigned count = gs_http_conn_output(&connection->http, pieces, SERVE_PARTS), memory = 0;
-    ret_output->tls = connection->tls;
-    ret_output->last_bytes = gs_http_conn_last_bytes(&connection->http);
+    unsigned count = gs_http_conn_output(&connection->http, pieces, SERVE_PARTS), i = 0;
     if (connection->tls && serve_tls_lend(connection->tls))
         count = 0;
-    for (; memory < count && pieces[memory].bytes; memory++)
-        ret_output->parts[memory] =
-            (struct iovec){(void *)pieces[memory].bytes, (size_t)pieces[memory].n};
-    ret_output->count = memory;
-    ret_output->is_file = count && !memory;
-    ret_output->flags = memory < count ? MSG_MORE : 0;
-    if (ret_output->is_file)
-        put_file(connection, &pieces[0], ret_output);
+    ret_output->tls = connection->tls;
+    ret_output->last_bytes = gs_http_conn_last_bytes(&connection->http);
+    ret_output->is_file = false;
+    ret_output->count = 0;
+    while (i < count && fits(connection, ret_output, &pieces[i]))
+        put_piece(connection, &pieces[i++], ret_output);
+    ret_output->flags = i < count ? MSG_MORE : 0;
 }
 
 static void judge_pace(struct serve_connection *connection, const struct serve_output *output,
@@ -198,7 +254,7 @@ static void judge_pace(struct serve_connection *connection, const struct serve_o
         return;
     if (n == -EAGAIN)
         connection->pace = BLOCKED;
-    else if (n == UNPROVEN_CHUNK)
+    else if (n >= (ssize_t)UNPROVEN_CHUNK)
         bound_unsent(connection, SERVE_UNSENT_MAX, PROVEN);
 }
 

@@ -72,20 +72,25 @@ static inline bool serve_is_nomem(ssize_t n)
  * to be closed; -EAGAIN; or an error for serve_is_nomem. */
 ssize_t serve_connection_send(struct serve_connection *connection, uint64_t now_ns);
 
-/* The next part of the output: memory, or a part of a file. */
+/* The next part of the output: memory, or a part of a file; with TLS, both in any order, since what
+ * is encrypted passes through memory. */
 #define SERVE_PARTS 8
 struct serve_output {
-    struct iovec parts[SERVE_PARTS];
+    struct iovec parts[SERVE_PARTS]; /* without an address: the next bytes of the file */
+    unsigned count;
+    int flags; /* for memory: MSG_MORE if a file follows */
     bool is_file;
-    unsigned count; /* of parts, if it is memory */
-    int flags;      /* for parts: MSG_MORE if a file follows */
-    int fd;         /* from here on, if it is a file */
+    int fd; /* from here on, if it has parts of a file */
     off_t offset;
     size_t n;
     const struct gs_http_page *page; /* borrowed, as the rest */
     struct serve_tls *tls;           /* encrypts it; NULL: it is sent as it is */
     uint64_t last_bytes; /* with TLS: what is left before the connection ends; 0: not known */
 };
+
+/* Whether it has parts of a file, which may have to be read from a disk. */
+
+/* Whether it may have parts of a file. */
 bool serve_connection_sends_file(const struct serve_connection *connection);
 void serve_connection_output(struct serve_connection *connection, struct serve_output *ret_output);
 

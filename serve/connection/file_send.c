@@ -8,6 +8,7 @@
 #include <gossamer/clock.h>
 #include <gossamer/sys.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A filter of system calls, or a kernel without sendfile, does not change its mind. */
 static atomic_bool is_refused;
@@ -44,6 +45,60 @@ bool serve_note_sendfile(ssize_t n)
     return true;
 }
 
+static size_t copy_size(const struct serve_output *output)
+{
+    size_t size = 0;
+    for (unsigned i = 0; i < output->count && size < SERVE_FILE_COPY_SIZE; i++)
+        size += output->parts[i].iov_len;
+    return size < SERVE_FILE_COPY_SIZE ? size : SERVE_FILE_COPY_SIZE;
+}
+
+/* Returns how many bytes were copied, up to where the file ends or fails; or, if that is where it
+ * begins, 0 or -errno. */
+static ssize_t copy_parts(const struct serve_output *output,
+                          ssize_t (*read)(int fd, void *bytes, size_t n, off_t offset), char *bytes,
+                          size_t size)
+{
+    off_t offset = output->offset;
+    size_t at = 0;
+    for (unsigned i = 0; i < output->count && at < size; i++) {
+        const struct iovec *part = &output->parts[i];
+        size_t n = part->iov_len < size - at ? part->iov_len : size - at;
+        if (part->iov_base) {
+            memcpy(bytes + at, part->iov_base, n);
+            at += n;
+            continue;
+        }
+        ssize_t result = read(output->fd, bytes + at, n, offset);
+        if (result <= 0)
+            return offset == output->offset ? result : (ssize_t)at;
+        at += (size_t)result;
+        offset += result;
+        if (result < (ssize_t)n)
+            break;
+    }
+    return (ssize_t)at;
+}
+
+ssize_t serve_file_copy(const struct serve_output *output,
+                        ssize_t (*read)(int fd, void *bytes, size_t n, off_t offset),
+                        char **ret_bytes)
+{
+    size_t size = copy_size(output);
+    char *bytes = malloc(size);
+    if (!bytes)
+        return -ENOMEM;
+    ssize_t n = copy_parts(output, read, bytes, size);
+    int err = n > 0 ? serve_file_check(output) : 0;
+    if (err < 0)
+        n = err;
+    if (n > 0)
+        *ret_bytes = bytes;
+    else
+        free(bytes);
+    return n;
+}
+
 ssize_t serve_file_send_read(const struct serve_output *output, int fd, const char *bytes, size_t n)
 {
     struct serve_output memory = {.parts = {{(void *)bytes, n}},
@@ -54,18 +109,13 @@ ssize_t serve_file_send_read(const struct serve_output *output, int fd, const ch
 }
 
 /* What the socket does not take is read again the next time. */
-static ssize_t copy(struct serve_output *output, int fd)
+static ssize_t copy(const struct serve_output *output, int fd)
 {
-    size_t size = output->n < SERVE_FILE_COPY_SIZE ? output->n : SERVE_FILE_COPY_SIZE;
-    char *bytes = malloc(size);
-    if (!bytes)
-        return -ENOMEM;
-    ssize_t n = gs_sys_pread(output->fd, bytes, size, output->offset);
-    int err = n > 0 ? serve_file_check(output) : 0;
-    if (err < 0)
-        n = err;
-    if (n > 0)
-        n = serve_file_send_read(output, fd, bytes, (size_t)n);
+    char *bytes;
+    ssize_t n = serve_file_copy(output, gs_sys_pread, &bytes);
+    if (n <= 0)
+        return n;
+    n = serve_file_send_read(output, fd, bytes, (size_t)n);
     free(bytes);
     return n;
 }

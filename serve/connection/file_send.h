@@ -25,6 +25,13 @@ bool serve_note_sendfile(ssize_t n);
 ssize_t serve_file_send_read(const struct serve_output *output, int fd, const char *bytes,
                              size_t n);
 
+/* Copy an output with parts of a file, which `read` reads as pread(2), and check the file. Returns
+ * how many bytes can be sent, of *ret_bytes, which `free` releases; 0: the file is shorter; or
+ * -errno. */
+ssize_t serve_file_copy(const struct serve_output *output,
+                        ssize_t (*read)(int fd, void *bytes, size_t n, off_t offset),
+                        char **ret_bytes);
+
 /* Whether a send of a part of a file failed because of the file, and not of the peer. */
 bool serve_file_has_failed(ssize_t n);
 

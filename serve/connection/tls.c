@@ -266,43 +266,64 @@ bool serve_tls_lend(struct serve_tls *tls)
     return tls->encrypted;
 }
 
-static ssize_t encrypt_each(struct serve_tls *tls, const struct serve_output *output)
+/* Plaintext that is to be encrypted in full records, as far as there is so much: what is no record
+ * where it is, as the headers of frames, is copied. */
+struct filling {
+    struct gs_tls_engine *engine;
+    size_t n;
+    char plain[RECORD_SIZE];
+};
+
+/* Returns the bytes that were taken, or an error of gs_tls_engine_write. */
+static ssize_t fill(struct filling *filling, const char *bytes, size_t n)
 {
-    size_t sum = 0;
-    ssize_t n = 0;
-    for (unsigned i = 0; n >= 0 && i < output->count && sum < ENCRYPTED_MAX; i++) {
-        const struct iovec *part = &output->parts[i];
-        size_t left = ENCRYPTED_MAX - sum;
-        n = gs_tls_engine_write(tls->engine, part->iov_base,
-                                part->iov_len < left ? part->iov_len : left);
-        sum += n > 0 ? (size_t)n : 0;
-    }
-    return n < 0 ? n : (ssize_t)sum;
+    if (!filling->n && n >= RECORD_SIZE)
+        return gs_tls_engine_write(filling->engine, bytes, n - n % RECORD_SIZE);
+    if (n > RECORD_SIZE - filling->n)
+        n = RECORD_SIZE - filling->n;
+    memcpy(filling->plain + filling->n, bytes, n);
+    filling->n += n;
+    if (filling->n < RECORD_SIZE)
+        return (ssize_t)n;
+    ssize_t written = gs_tls_engine_write(filling->engine, filling->plain, RECORD_SIZE);
+    filling->n = 0;
+    return written < 0 ? written : (ssize_t)n;
 }
 
-/* In one record. */
-static ssize_t encrypt_together(struct serve_tls *tls, const struct serve_output *output)
+/* Returns the bytes that were encrypted, or an error. */
+static ssize_t encrypt_parts(struct gs_tls_engine *engine, const struct serve_output *output)
 {
-    char plain[RECORD_SIZE];
-    size_t n = 0;
+    struct filling filling;
+    filling.engine = engine;
+    filling.n = 0;
+    size_t sum = 0;
+    ssize_t n = 0;
     for (unsigned i = 0; i < output->count; i++) {
-        memcpy(plain + n, output->parts[i].iov_base, output->parts[i].iov_len);
-        n += output->parts[i].iov_len;
+        const char *at = output->parts[i].iov_base, *end = at + output->parts[i].iov_len;
+        if ((size_t)(end - at) > ENCRYPTED_MAX - sum)
+            end = at + (ENCRYPTED_MAX - sum);
+        sum += (size_t)(end - at);
+        while (n >= 0 && at < end) {
+            n = fill(&filling, at, (size_t)(end - at));
+            at += n > 0 ? n : 0;
+        }
     }
-    return gs_tls_engine_write(tls->engine, plain, n);
+    if (n >= 0)
+        n = gs_tls_engine_write(engine, filling.plain, filling.n);
+    return n < 0 ? n : (ssize_t)sum;
 }
 
 /* The last bytes of the connection are followed by close_notify, so that one call sends both.
  * Returns 0 or -errno. */
 static ssize_t encrypt(struct serve_tls *tls, const struct serve_output *output)
 {
-    size_t sum = 0;
-    for (unsigned i = 0; i < output->count; i++)
-        sum += output->parts[i].iov_len;
-    if (!sum)
-        return 0;
-    bool is_together = output->count > 1 && sum <= RECORD_SIZE;
-    ssize_t n = is_together ? encrypt_together(tls, output) : encrypt_each(tls, output);
+    const struct iovec *first = output->parts;
+    size_t most = output->count ? first->iov_len : 0;
+    if (most > ENCRYPTED_MAX)
+        most = ENCRYPTED_MAX;
+    ssize_t n = output->count > 1 ? encrypt_parts(tls->engine, output)
+                : most            ? gs_tls_engine_write(tls->engine, first->iov_base, most)
+                                  : 0;
     if (n < 0)
         return -EPROTO; /* also for -ENOMEM, after which it can't be tried again */
     tls->encrypted = (size_t)n;

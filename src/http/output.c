@@ -69,9 +69,10 @@ void gs_http_output_put_body(struct gs_http_output *output, struct gs_http_page 
     output->end += n;
 }
 
-void gs_http_output_put_page(struct gs_http_output *output, struct gs_http_page *page)
+void gs_http_output_put_page(struct gs_http_output *output, struct gs_http_page *page,
+                             bool with_body)
 {
-    uint64_t n = page->head.n + (uint64_t)page->stat.st_size;
+    uint64_t n = page->head.n + (with_body ? (uint64_t)page->stat.st_size : 0);
     assert(output->count < output->max_segments);
     output->segments[output->count++] = (struct gs_http_segment){
         .page = gs_http_page_ref(page),

@@ -74,8 +74,9 @@ void gs_http_output_put(struct gs_http_output *output, struct gs_http_text text)
 void gs_http_output_put_body(struct gs_http_output *output, struct gs_http_page *page,
                              uint64_t offset, uint64_t n);
 
-/* Add a complete page with a body in memory, with its head as it is stored. */
-void gs_http_output_put_page(struct gs_http_output *output, struct gs_http_page *page);
+/* Add a page's head as it is stored; with_body: and its body, which is in memory. */
+void gs_http_output_put_page(struct gs_http_output *output, struct gs_http_page *page,
+                             bool with_body);
 
 /* Move the first n bytes of what is left in `from`, at most all of one segment, into `to`: a
  * reference to a page, or a copy if they are few or the output's own. There must be room for

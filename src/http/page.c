@@ -89,6 +89,7 @@ void gs_http_page_unref(struct gs_http_page *page)
         gs_sys_close(page->fd);
         atomic_fetch_sub_explicit(&open_files, 1, memory_order_relaxed);
     }
+    free(page->http2_fields);
     free(page);
 }
 

@@ -1,6 +1,7 @@
 #include "http/response.h"
 
 #include "http/condition.h"
+#include "http/http2.h"
 #include "http/range.h"
 #include "http/status.h"
 #include "http/token.h"
@@ -318,7 +319,7 @@ respond_with_stored_head(const struct gs_http_response *response, struct gs_http
     memcpy(page->body - page->head.n + GS_HTTP_PAGE_DATE,
            gs_http_service_date(response->service, response->now_ns), GS_HTTP_DATE_LENGTH);
     uint64_t body = response->output->end + page->head.n;
-    gs_http_output_put_page(response->output, page);
+    gs_http_output_put_page(response->output, page, true);
     return (struct gs_http_response_info){200, body};
 }
 
@@ -349,6 +350,20 @@ static struct gs_http_response_info respond_full(const struct gs_http_response *
     uint64_t body = output->end - (is_copied ? size : 0);
     if (!is_copied && !is_head_request(response))
         gs_http_output_put_body(output, page, 0, size);
+    return (struct gs_http_response_info){200, body};
+}
+
+/* HTTP/2 makes fields of the stored head, except for what depends on the time. Not inlined into
+ * what HTTP/1 runs. */
+static __attribute__((noinline)) struct gs_http_response_info
+refer_to_full(const struct gs_http_response *response, struct gs_http_page *page)
+{
+    struct gs_http_output *output = response->output;
+    uint64_t body = output->end + page->head.n;
+    bool has_body = !is_head_request(response);
+    gs_http_output_put_page(output, page, has_body && page->body);
+    if (has_body && !page->body)
+        gs_http_output_put_body(output, page, 0, (uint64_t)page->stat.st_size);
     return (struct gs_http_response_info){200, body};
 }
 
@@ -406,5 +421,6 @@ struct gs_http_response_info gs_http_respond_with_page(const struct gs_http_resp
         if (info.status)
             return info;
     }
-    return respond_full(response, page);
+    return gs_http2_speaks(response->conn) ? refer_to_full(response, page)
+                                           : respond_full(response, page);
 }

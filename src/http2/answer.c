@@ -8,9 +8,9 @@
 #include <malloc.h>
 #include <stdlib.h>
 
-#define FIELDS_MAX 32
 #define FRAME_HEADER 9
 #define COPY_MAX ((size_t)2048)
+#define EXCESS_MAX 256u
 
 /* ---- The response ---- */
 
@@ -62,36 +62,28 @@ void gs_http2_compact(struct gs_http2_session *session, struct gs_http2_stream *
     gs_http_service_free_output(session->conn->service, response);
 }
 
-/* ---- The head of a response ---- */
+/* ---- Frames ---- */
 
-static nghttp2_nv field_of(const char *name, size_t name_n, const char *value, size_t value_n)
+bool gs_http2_has_room(const struct gs_http_output *output)
 {
-    return (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, name_n, value_n, NGHTTP2_NV_FLAG_NONE};
+    return gs_http_output_has_room(output, FRAME_HEADER + COPY_MAX, 3) &&
+           output->end - output->position < GS_HTTP2_OUTPUT_MAX;
 }
 
-/* The fields of a head; *ret_n: its length. Returns their number. */
-static size_t split_head(const char *head, nghttp2_nv *ret_fields, size_t *ret_n)
+/* A frame that would end a little behind what is built ahead ends there: so with TLS, a large file
+ * is sent in full records. */
+static size_t fit(const struct gs_http_output *output, size_t n)
 {
-    const char *at = head + sizeof "HTTP/1.1 200" - 1;
-    size_t count = 0;
-    ret_fields[count++] = field_of(":status", 7, at - 3, 3);
-    at = strchr(at, '\n') + 1;
-    while (*at != '\r') {
-        const char *colon = strchr(at, ':'), *end = strchr(colon, '\r');
-        struct gs_http_text name = {at, (size_t)(colon - at)};
-        const char *value = colon + 2;
-        if (count < FIELDS_MAX && !gs_http_text_is(name, "Connection"))
-            ret_fields[count++] = field_of(name.bytes, name.n, value, (size_t)(end - value));
-        at = end + 2;
-    }
-    *ret_n = (size_t)(at + 2 - head);
-    return count;
+    uint64_t end = output->end - output->position + FRAME_HEADER + n;
+    uint64_t excess = end > GS_HTTP2_OUTPUT_MAX ? end - GS_HTTP2_OUTPUT_MAX : 0;
+    return excess <= EXCESS_MAX && excess < n ? n - (size_t)excess : n;
 }
 
 static ssize_t read_data(nghttp2_session *nghttp2, int32_t id, uint8_t *buffer, size_t n,
                          uint32_t *flags, nghttp2_data_source *source, void *data)
 {
-    (void)nghttp2, (void)id, (void)buffer, (void)data;
+    (void)nghttp2, (void)id, (void)buffer;
+    const struct gs_http2_session *session = data;
     const struct gs_http2_stream *stream = source->ptr;
     const struct gs_http_output *response = stream->response;
     const struct gs_http_segment *segment = &response->segments[response->first];
@@ -99,16 +91,11 @@ static ssize_t read_data(nghttp2_session *nghttp2, int32_t id, uint8_t *buffer, 
         n = (size_t)segment->piece.n;
     if (n > COPY_MAX && !segment->page)
         n = COPY_MAX;
+    n = fit(session->conn->output, n);
     *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
     if (response->end - response->position == n)
         *flags |= NGHTTP2_DATA_FLAG_EOF;
     return (ssize_t)n;
-}
-
-bool gs_http2_has_room(const struct gs_http_output *output)
-{
-    return gs_http_output_has_room(output, FRAME_HEADER + COPY_MAX, 3) &&
-           output->end - output->position < GS_HTTP2_OUTPUT_MAX;
 }
 
 int gs_http2_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const uint8_t *header,
@@ -124,13 +111,30 @@ int gs_http2_send_data(nghttp2_session *nghttp2, nghttp2_frame *frame, const uin
     return gs_http2_has_room(output) ? 0 : NGHTTP2_ERR_PAUSE;
 }
 
+/* The head is a page's, or of this response alone. */
+static const struct gs_http2_fields *fields_of(const struct gs_http2_session *session,
+                                               const struct gs_http_output *response,
+                                               struct gs_http2_fields *space, size_t *ret_head_n)
+{
+    struct gs_http_service *service = session->conn->service;
+    struct gs_http_page *page = response->segments[0].page;
+    if (!page) {
+        *ret_head_n = gs_http2_split_head(response->segments[0].piece.bytes, space);
+        return space;
+    }
+    const char *date = gs_http_service_date(service, session->now_ns);
+    int64_t now = gs_http_service_wall_seconds(service, session->now_ns);
+    *ret_head_n = page->head.n;
+    return gs_http2_page_fields(page, date, page->stat.st_mtim.tv_sec > now, space);
+}
+
 /* Give libnghttp2 the response, which becomes the stream's. */
 static void submit(struct gs_http2_session *session, struct gs_http2_stream *stream,
                    struct gs_http_output *response)
 {
-    nghttp2_nv fields[FIELDS_MAX];
+    struct gs_http2_fields space;
     size_t head_n;
-    size_t count = split_head(response->segments[0].piece.bytes, fields, &head_n);
+    const struct gs_http2_fields *fields = fields_of(session, response, &space, &head_n);
     nghttp2_data_provider provider = {{.ptr = stream}, read_data};
     gs_http2_set_state(session, stream, GS_HTTP2_ANSWERING);
     set_response(session, stream, response);
@@ -139,18 +143,17 @@ static void submit(struct gs_http2_session *session, struct gs_http2_stream *str
     gs_http2_note_work(session, 0);
     bool has_body = response->end > head_n;
     gs_http2_free_head(session, stream);
-    int err = nghttp2_submit_response(session->nghttp2, stream->id, fields, count,
+    int err = nghttp2_submit_response(session->nghttp2, stream->id, fields->all, fields->count,
                                       has_body ? &provider : NULL);
     gs_http_output_advance(response, head_n);
     if (err)
         nghttp2_submit_rst_stream(session->nghttp2, NGHTTP2_FLAG_NONE, stream->id,
                                   NGHTTP2_INTERNAL_ERROR);
-    gs_http2_compact(session, stream);
 }
 
 static void submit_continue(struct gs_http2_session *session, const struct gs_http2_stream *stream)
 {
-    nghttp2_nv status = field_of(":status", 7, "100", 3);
+    const nghttp2_nv status = {(uint8_t *)":status", (uint8_t *)"100", 7, 3, NGHTTP2_NV_FLAG_NONE};
     (void)nghttp2_submit_headers(session->nghttp2, NGHTTP2_FLAG_NONE, stream->id, NULL, &status, 1,
                                  NULL);
 }

@@ -140,6 +140,13 @@ static void drain(struct gs_http2_session *session)
         gs_http2_drain(session);
 }
 
+static void compact(struct gs_http2_session *session)
+{
+    for (struct gs_http2_stream *stream = session->first; stream && session->large;
+         stream = stream->next)
+        gs_http2_compact(session, stream);
+}
+
 /* Answer what is ready, as far as there is room for it. */
 static void advance(struct gs_http2_session *session)
 {
@@ -148,10 +155,8 @@ static void advance(struct gs_http2_session *session)
         has_answered = answer(session);
         drain(session);
         produce(session);
+        compact(session);
     }
-    for (struct gs_http2_stream *stream = session->first; stream && session->large;
-         stream = stream->next)
-        gs_http2_compact(session, stream);
     session->base.is_over = !session->unsent && gs_http2_is_over(session);
 }
 

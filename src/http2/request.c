@@ -22,54 +22,71 @@ static size_t head_max(const struct gs_http2_session *session)
     return options->max_request_line + options->max_header + 64;
 }
 
-static void append(struct gs_http2_session *session, struct gs_http2_stream *stream,
-                   struct gs_http_text text)
+/* Have room for n more bytes. Returns false if the head is too large, or there is no memory. */
+static bool reserve(struct gs_http2_session *session, struct gs_http2_stream *stream, size_t n)
 {
-    if (stream->status || stream->is_broken || !text.n)
-        return;
-    size_t need = stream->head_n + text.n;
+    size_t need = stream->head_n + n;
+    if (stream->status || stream->is_broken)
+        return false;
     if (need > head_max(session)) {
         stream->status = stream->version ? 431 : 414;
-        return;
+        return false;
     }
-    if (need > stream->head_size) {
-        size_t size = stream->head_size ? stream->head_size : 128;
-        while (size < need)
-            size *= 2;
-        if (size > head_max(session))
-            size = head_max(session);
-        char *head = gs_http2_realloc(session, stream->head, size);
-        if (!head) {
-            stream->is_broken = true;
-            return;
-        }
-        stream->head = head;
-        stream->head_size = (uint32_t)size;
+    if (need <= stream->head_size)
+        return true;
+    size_t size = stream->head_size ? stream->head_size : 128;
+    while (size < need)
+        size *= 2;
+    if (size > head_max(session))
+        size = head_max(session);
+    char *head = gs_http2_realloc(session, stream->head, size);
+    if (!head) {
+        stream->is_broken = true;
+        return false;
     }
-    memcpy(stream->head + stream->head_n, text.bytes, text.n);
-    stream->head_n = (uint32_t)need;
+    stream->head = head;
+    stream->head_size = (uint32_t)size;
+    return true;
+}
+
+/* There is room. Inlined, so that short texts are not copied by a call. */
+static inline void put(struct gs_http2_stream *stream, struct gs_http_text text)
+{
+    if (text.n) /* what is absent has no address */
+        memcpy(stream->head + stream->head_n, text.bytes, text.n);
+    stream->head_n += (uint32_t)text.n;
 }
 
 #define VERSION "HTTP/1.1"
 #define LOGGED_VERSION "HTTP/2.0"
 
-/* The request line, from the fields that precede all others. That of CONNECT has no path. */
+static void append_host(struct gs_http2_session *session, struct gs_http2_stream *stream,
+                        struct gs_http_text host)
+{
+    if (!host.bytes || !reserve(session, stream, sizeof "Host: \r\n" - 1 + host.n))
+        return;
+    put(stream, GS_HTTP_TEXT("Host: "));
+    put(stream, host);
+    put(stream, GS_HTTP_TEXT("\r\n"));
+}
+
+/* The request line, from the fields that precede all others. That of CONNECT has no path. The
+ * method of a line that is too long is known. */
 static void append_line(struct gs_http2_session *session, struct gs_http2_stream *stream)
 {
-    struct gs_http_text authority = text_of(session->authority);
-    if (stream->version || stream->status)
+    struct gs_http_text method = text_of(session->method), authority = text_of(session->authority);
+    struct gs_http_text target = session->path ? text_of(session->path) : authority;
+    if (stream->version || !reserve(session, stream, method.n + 1))
         return;
-    append(session, stream, text_of(session->method));
-    append(session, stream, GS_HTTP_TEXT(" "));
-    append(session, stream, session->path ? text_of(session->path) : authority);
-    append(session, stream, GS_HTTP_TEXT(" "));
+    put(stream, method);
+    put(stream, GS_HTTP_TEXT(" "));
+    if (!reserve(session, stream, target.n + sizeof " " VERSION "\r\n" - 1))
+        return;
+    put(stream, target);
+    put(stream, GS_HTTP_TEXT(" "));
     stream->version = stream->head_n;
-    append(session, stream, GS_HTTP_TEXT(VERSION "\r\n"));
-    if (!authority.bytes)
-        return;
-    append(session, stream, GS_HTTP_TEXT("Host: "));
-    append(session, stream, authority);
-    append(session, stream, GS_HTTP_TEXT("\r\n"));
+    put(stream, GS_HTTP_TEXT(VERSION "\r\n"));
+    append_host(session, stream, authority);
 }
 
 /* Browsers send each cookie in a field of its own (RFC 9113, 8.2.3), which would be too many. */
@@ -89,15 +106,18 @@ static void append_field(struct gs_http2_session *session, struct gs_http2_strea
         return;
     if (value.n > session->options->max_header)
         stream->status = 431;
-    if (continues_cookie(stream, name)) {
+    bool is_cookie = continues_cookie(stream, name);
+    if (!reserve(session, stream, name.n + value.n + 4))
+        return;
+    if (is_cookie) {
         stream->head_n -= 2; /* the end of its line */
-        append(session, stream, GS_HTTP_TEXT("; "));
+        put(stream, GS_HTTP_TEXT("; "));
     } else {
-        append(session, stream, name);
-        append(session, stream, GS_HTTP_TEXT(": "));
+        put(stream, name);
+        put(stream, GS_HTTP_TEXT(": "));
     }
-    append(session, stream, value);
-    append(session, stream, GS_HTTP_TEXT("\r\n"));
+    put(stream, value);
+    put(stream, GS_HTTP_TEXT("\r\n"));
 }
 
 static void keep(nghttp2_rcbuf **kept, nghttp2_rcbuf *value)
@@ -154,7 +174,8 @@ void gs_http2_free_head(struct gs_http2_session *session, struct gs_http2_stream
 void gs_http2_end_header(struct gs_http2_session *session, struct gs_http2_stream *stream)
 {
     append_line(session, stream);
-    append(session, stream, GS_HTTP_TEXT("\r\n"));
+    if (reserve(session, stream, 2))
+        put(stream, GS_HTTP_TEXT("\r\n"));
     gs_http2_drop_header(session);
 }
 
@@ -167,11 +188,10 @@ static void set_version(struct gs_http2_stream *stream, const char *version)
         memcpy(stream->head + stream->version, version, sizeof VERSION - 1);
 }
 
-static unsigned parse(struct gs_http2_session *session, struct gs_http2_stream *stream,
-                      struct gs_http_request *ret_request)
+/* What is known of a request that is refused without being parsed. */
+static unsigned refuse(struct gs_http_text head, unsigned status,
+                       struct gs_http_request *ret_request)
 {
-    size_t scanned = 0;
-    struct gs_http_text head = {stream->head, stream->head_n};
     *ret_request = (struct gs_http_request){
         .method = gs_http_request_method(head),
         .refusal = GS_HTTP_REFUSED_BYTES,
@@ -179,10 +199,18 @@ static unsigned parse(struct gs_http2_session *session, struct gs_http2_stream *
         .minor = true,
         .keep_alive = true,
     };
+    return status;
+}
+
+static unsigned parse(const struct gs_http2_session *session, const struct gs_http2_stream *stream,
+                      struct gs_http_request *ret_request)
+{
+    size_t scanned = 0;
+    struct gs_http_text head = {stream->head, stream->head_n};
     if (stream->status)
-        return stream->status;
+        return refuse(head, stream->status, ret_request);
     if (gs_http_find_head_end(head.bytes, head.n, &scanned) != (ssize_t)head.n)
-        return 400;
+        return refuse(head, 400, ret_request);
     return gs_http_request_parse(head, session->options, ret_request);
 }
 

@@ -206,6 +206,23 @@ void gs_http2_free_head(struct gs_http2_session *session, struct gs_http2_stream
 unsigned gs_http2_parse(struct gs_http2_session *session, struct gs_http2_stream *stream,
                         struct gs_http_request *ret_request);
 
+/* ---- fields.c ---- */
+
+#define GS_HTTP2_FIELDS_MAX 32
+struct gs_http2_fields {
+    size_t count;
+    nghttp2_nv all[GS_HTTP2_FIELDS_MAX]; /* fewer, if they are kept */
+};
+
+/* The fields of a head, of which they are parts. Returns its length. */
+size_t gs_http2_split_head(const char *head, struct gs_http2_fields *ret_fields);
+
+/* The fields of a page, which are kept with it, unless its modification is in the future. date:
+ * where its service has the Date. Returns `space` if they are not kept. */
+const struct gs_http2_fields *gs_http2_page_fields(struct gs_http_page *page, const char *date,
+                                                   bool is_in_future,
+                                                   struct gs_http2_fields *space);
+
 /* ---- answer.c ---- */
 
 /* The head is complete, but the body is not: refuse the request, or have it continue. */

@@ -196,7 +196,7 @@ TEST(a_peer_that_makes_a_session_too_large_is_told_why_it_is_refused)
     start();
     client_reopen(&client, settings, 1);
     for (int i = 0; i < 4; i++) /* more than that are not answered while these wait */
-        client_get(&client, "GET", "/f", NULL, NULL);
+        client_get(&client, "GET", "/none", NULL, NULL);
     client_exchange(&client);
     send_large_heads(3);
     check_ended_calmly();

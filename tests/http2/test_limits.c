@@ -42,6 +42,21 @@ TEST(streams_that_wait_for_a_window_take_bounded_memory)
     CHECK_EQ(client_stop(&client), 0);
 }
 
+TEST(pages_that_wait_for_a_window_hold_up_no_other_response)
+{
+    static const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}};
+    int32_t ids[20];
+    start();
+    client_reopen(&client, settings, 1);
+    for (int i = 0; i < 20; i++)
+        ids[i] = client_get(&client, "GET", i % 2 ? "/f" : "/middle", NULL, NULL);
+    client_exchange(&client);
+    for (int i = 0; i < 20; i++)
+        CHECK_EQ(stream_of(ids[i])->status, 200u);
+    CHECK_EQ(session_of()->large, 0u);
+    CHECK_EQ(client_stop(&client), 0);
+}
+
 /* A field of 3,000 bytes for the table of the peer's fields, and what refers to it. */
 static size_t make_bomb(char *bytes, size_t references, bool is_first)
 {

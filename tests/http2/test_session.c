@@ -26,6 +26,25 @@ TEST(a_page_is_answered_with_its_fields)
     CHECK_EQ(client_stop(&client), 0);
 }
 
+/* The fields are kept with the page once it is not from the future any more. */
+TEST(what_depends_on_the_time_is_not_kept_with_a_page)
+{
+    start();
+    drive_set_mtime(&client.drive, "f", DRIVE_WALL_S + 1);
+    int32_t early = client_get(&client, "GET", "/f", NULL, NULL);
+    client_exchange(&client);
+    CHECK(has_field(early, "last-modified: " DRIVE_DATE "\n"));
+    for (int i = 1; i <= 2; i++) {
+        client.drive.now_ns += GS_SECOND;
+        int32_t later = client_get(&client, "GET", "/f", NULL, NULL);
+        client_exchange(&client);
+        CHECK(has_field(later, "last-modified: Sat, 21 Nov 2026 12:00:01 GMT\n"));
+        CHECK(has_field(later, i == 1 ? "date: Sat, 21 Nov 2026 12:00:01 GMT\n"
+                                      : "date: Sat, 21 Nov 2026 12:00:02 GMT\n"));
+    }
+    CHECK_EQ(client_stop(&client), 0);
+}
+
 TEST(requests_are_decided_as_those_of_http_1)
 {
     static const struct {

@@ -252,6 +252,34 @@ TEST(pipelined_requests_are_answered_though_each_answer_fills_the_socket)
     stop();
 }
 
+static bool has_received(const char *text)
+{
+    return memmem(received, received_n, text, strlen(text));
+}
+
+/* The second range does not follow the first one. */
+TEST(memory_and_a_part_of_a_file_are_encrypted_together)
+{
+    struct serve_output output;
+    start(SIZE);
+    shake_hands();
+    ask("GET /page HTTP/1.1\r\nHost: x\r\nRange: bytes=0-9,30-39\r\n\r\n");
+    CHECK(receive() > 0);
+    load();
+    serve_connection_output(&connection, &output);
+    CHECK(output.is_file);
+    CHECK_EQ(output.count, 3);
+    CHECK_EQ(output.n, 10);
+    ssize_t n = serve_output_send(&output, connection.fd);
+    serve_connection_sent(&connection, &output, n, NOW_NS);
+    CHECK(connection.http.output);
+    serve();
+    CHECK(has_received("\r\n\r\nabcdefghij\r\n"));
+    CHECK(has_received("\r\n\r\nhijklmnopq\r\n"));
+    CHECK(received_n > 3 && !memcmp(received + received_n - 4, "--\r\n", 4));
+    stop();
+}
+
 TEST(while_ciphertext_is_unsent_nothing_is_received)
 {
     start(SIZE);
