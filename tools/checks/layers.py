@@ -75,7 +75,7 @@ FOLDERS = {
         "schedule": {"context", "stack", "sync", "io", "report"},
         "sync": {"schedule", "io"},
         "io": {"schedule", "report"},
-        "net": {"io"},
+        "net": {"io", "schedule"},
         "report": {"stack", "schedule", "sync", "io"},
     },
     "serve": {
