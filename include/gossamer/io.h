@@ -51,6 +51,7 @@
 #ifndef GOSSAMER_IO_H
 #define GOSSAMER_IO_H
 
+#include <gossamer/error.h>
 #include <gossamer/loop.h>
 #include <gossamer/sync.h>
 #include <gossamer/thread.h>
@@ -265,9 +266,10 @@ GS_API GS_MUST_CHECK int gs_stat(int dirfd, const char *path, struct stat *ret_s
  * it and discards the result. There are at most 64 such kernel threads. Beyond that, abandoned
  * look-ups occupy the pool until they end, and the run ends only after them.
  *
- * Returns 0, -ENOENT (no such name or service), -EAGAIN (a temporary failure, or a kernel thread of
- * the pool cannot be created), -ENOMEM, -EINVAL (the hints are invalid), -EIO (any other failure),
- * -ETIMEDOUT or -ECANCELED. */
+ * Returns 0, -GS_ENONAME (no such name or service, or the name has no address), -GS_ENAMESERVER
+ * (the name server does not answer, or has failed), -ENOMEM, -EAGAIN (a kernel thread of the pool
+ * cannot be created), -EINVAL (the hints are invalid), -EIO (any other failure), -ETIMEDOUT or
+ * -ECANCELED. */
 GS_API GS_MUST_CHECK int gs_resolve(const char *node, const char *service,
                                     const struct addrinfo *hints, uint64_t deadline_ns,
                                     struct addrinfo **ret_addresses);

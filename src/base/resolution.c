@@ -3,6 +3,7 @@
 #include "base/hosts_file.h"
 
 #include <errno.h>
+#include <gossamer/error.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -97,9 +98,10 @@ static int error_of(int result)
     case EAI_NONAME:
     case EAI_SERVICE:
     case EAI_NODATA:
-        return -ENOENT;
+    case EAI_ADDRFAMILY:
+        return -GS_ENONAME;
     case EAI_AGAIN:
-        return -EAGAIN;
+        return -GS_ENAMESERVER;
     case EAI_MEMORY:
         return -ENOMEM;
     case EAI_BADFLAGS:

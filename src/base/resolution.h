@@ -32,7 +32,7 @@ enum job_kind gs_resolution_kind(const struct resolution *resolution);
 /* Make the call. */
 void gs_resolution_run(struct resolution *resolution);
 
-/* Returns 0, -ENOENT, -EAGAIN, -ENOMEM, -EINVAL or -EIO. */
+/* Returns 0, -GS_ENONAME, -GS_ENAMESERVER, -ENOMEM, -EINVAL or -EIO. */
 int gs_resolution_result(const struct resolution *resolution);
 
 /* Get what was found, or a copy of it, for freeaddrinfo. Both return the result of the call. The

@@ -21,6 +21,7 @@ LIBRARY = {
 PUBLIC = {
     "api": "base",
     "clock": "base",
+    "error": "base",
     "gossamer": "thread",
     "histogram": "base",
     "list": "base",

@@ -39,7 +39,7 @@ static void *look_up_without_threads(void *unused)
         MUST_EQ(look_up(numbers[i], "80"), 0);
     MUST_EQ(look_up("127.0.0.1", NULL), 0);
     MUST_EQ(look_up(NULL, "80"), 0);
-    MUST_EQ(gs_resolve("no-number", "80", &hints, GS_NEVER, &found), -ENOENT);
+    MUST_EQ(gs_resolve("no-number", "80", &hints, GS_NEVER, &found), -GS_ENONAME);
     for (int i = 0; i < 3; i++)
         MUST_EQ(look_up("localhost", "80"), -EAGAIN);
     MUST_EQ(look_up("1.invalid", "80"), -EAGAIN);
