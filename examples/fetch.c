@@ -8,7 +8,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static struct gs_semaphore slots = {.count = 8};
 static uint64_t deadline_ns;
@@ -37,7 +36,7 @@ static void *fetch_and_print(void *address)
         n = fetch(address);
         gs_semaphore_post(&slots);
     }
-    const char *outcome = n < 0 ? strerror((int)-n) : "complete";
+    const char *outcome = n < 0 ? gs_strerror((int)n) : "complete";
     printf("%s: %s, %zd bytes\n", (const char *)address, outcome, n < 0 ? 0 : n);
     if (!--active)
         gs_threads_cancel_all(); /* wakes the first thread, which waits for Ctrl-C */

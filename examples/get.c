@@ -50,7 +50,7 @@ static void *get(void *address)
     if (fd >= 0)
         gs_close(fd);
     if (err)
-        fprintf(stderr, "%s: %s\n", (char *)address, strerror((int)-err));
+        fprintf(stderr, "%s: %s\n", (char *)address, gs_strerror((int)err));
     return err ? address : NULL;
 }
 

@@ -3,6 +3,7 @@
 #include <gossamer/tls.h>
 
 #include <errno.h>
+#include <gossamer/error.h>
 #include <gossamer/thread.h>
 #include <stdio.h>
 #include <string.h>
@@ -48,7 +49,7 @@ static void *get(void *argument)
     gs_tls_error(tls, page->text);
     gs_tls_close(tls, deadline_ns);
     if (err && !page->text[0])
-        snprintf(page->text, sizeof page->text, "%s", strerror((int)-err));
+        snprintf(page->text, sizeof page->text, "%s", gs_strerror((int)err));
     return err ? page : NULL;
 }
 

@@ -8,12 +8,14 @@
  *     scope.hpp    scope
  *     io.hpp       file_descriptor
  *     clock.hpp    deadline
+ *     error.hpp    errc and its std::error_category
  */
 #ifndef GOSSAMER_GOSSAMER_HPP
 #define GOSSAMER_GOSSAMER_HPP
 
 #include <gossamer/channel.hpp>
 #include <gossamer/clock.hpp>
+#include <gossamer/error.hpp>
 #include <gossamer/io.hpp>
 #include <gossamer/scope.hpp>
 #include <gossamer/sync.hpp>

@@ -51,6 +51,7 @@
 #ifndef GOSSAMER_IO_H
 #define GOSSAMER_IO_H
 
+#include <gossamer/error.h>
 #include <gossamer/loop.h>
 #include <gossamer/sync.h>
 #include <gossamer/thread.h>
@@ -248,16 +249,27 @@ GS_API GS_MUST_CHECK int gs_stat(int dirfd, const char *path, struct stat *ret_s
 
 /* ---- Name resolution, and other calls that block ----
  * They use the pool of kernel threads, which has some for each kind of call (max_pool_threads in
- * thread.h).
+ * thread.h). They are created when they are needed, and end when they have been idle for ten
+ * seconds.
  */
 
-/* Call getaddrinfo(3). The caller frees the result with freeaddrinfo. At the deadline, and when the
- * thread is canceled, a look-up that has started is abandoned: a kernel thread that no longer
- * belongs to the pool completes it and discards the result. There are at most 64 such kernel
- * threads. Beyond that, abandoned look-ups occupy the pool until they end, and the run ends only
- * after them. Returns 0, -ENOENT (no such name or service), -EAGAIN (a temporary failure, or a
- * kernel thread of the pool cannot be created), -ENOMEM, -EINVAL (the hints are invalid), -EIO (any
- * other failure), -ETIMEDOUT or -ECANCELED. */
+/* Call getaddrinfo(3). The caller frees the result with freeaddrinfo.
+ *
+ * A numeric address with the number of a port is returned at once. Names that /etc/hosts has (in
+ * its first 64 KiB) have kernel threads of their own, and so do others: at most 64 of each, or
+ * max_pool_threads. A name whose server does not answer thus delays neither blocking calls nor
+ * names of this machine. Threads that look up the same name, service and hints at the same time
+ * share one call of getaddrinfo.
+ *
+ * At the deadline, and when the thread is canceled, a look-up that no other thread waits for is
+ * abandoned, even if it has started: a kernel thread that no longer belongs to the pool completes
+ * it and discards the result. There are at most 64 such kernel threads. Beyond that, abandoned
+ * look-ups occupy the pool until they end, and the run ends only after them.
+ *
+ * Returns 0, -GS_ENONAME (no such name or service, or the name has no address), -GS_ENAMESERVER
+ * (the name server does not answer, or has failed), -ENOMEM, -EAGAIN (a kernel thread of the pool
+ * cannot be created), -EINVAL (the hints are invalid), -EIO (any other failure), -ETIMEDOUT or
+ * -ECANCELED. */
 GS_API GS_MUST_CHECK int gs_resolve(const char *node, const char *service,
                                     const struct addrinfo *hints, uint64_t deadline_ns,
                                     struct addrinfo **ret_addresses);

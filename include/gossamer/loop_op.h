@@ -19,6 +19,7 @@
 #ifndef GOSSAMER_LOOP_OP_H
 #define GOSSAMER_LOOP_OP_H
 
+#include <gossamer/error.h>
 #include <gossamer/loop_io.h>
 #include <stddef.h>
 #include <sys/socket.h>
@@ -121,10 +122,10 @@ GS_API GS_MUST_CHECK int gs_op_open(struct gs_op *op, int dirfd, const char *pat
 
 /* Call getaddrinfo(3). The arguments are copied; any may be NULL but ret_addresses, which must stay
  * valid until the callback. The result is 0, and *ret_addresses is set and must be freed with
- * freeaddrinfo; or -ENOENT (no such name or service), -EAGAIN (a temporary failure), -ENOMEM,
- * -EINVAL (the hints are invalid) or -EIO (any other failure). A look-up that is canceled is
- * abandoned, even if it has started: a kernel thread that no longer belongs to the pool completes
- * it and discards the result. */
+ * freeaddrinfo; or -GS_ENONAME (no such name or service), -GS_ENAMESERVER (the name server does not
+ * answer), -ENOMEM, -EINVAL (the hints are invalid) or -EIO (any other failure). A look-up that is
+ * canceled is abandoned, even if it has started: a kernel thread that no longer belongs to the pool
+ * completes it and discards the result. */
 GS_API GS_MUST_CHECK int gs_op_resolve(struct gs_op *op, const char *node, const char *service,
                                        const struct addrinfo *hints,
                                        struct addrinfo **ret_addresses);

@@ -14,6 +14,7 @@
 #define GOSSAMER_NET_H
 
 #include <gossamer/api.h>
+#include <gossamer/error.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -40,10 +41,11 @@ GS_BEGIN_DECLS
  * If the accept queue of a Unix socket is full, the connection is tried again until the deadline.
  *
  * Returns the descriptor; -EINVAL (no address), -ENAMETOOLONG (a path of more than 107 bytes, a
- * host of more than 255, or a service of more than 63), -ENOENT (no such name or service, or no
- * such path), -EAGAIN (the name server does not answer, or a kernel thread of the pool cannot be
- * created), -EIO (another failure of the look-up), -ETIMEDOUT (also if the kernel gives up),
- * -ECANCELED, -ENOMEM, or the error of socket(2) or connect(2) of the first attempt that failed. */
+ * host of more than 255, or a service of more than 63), -GS_ENONAME (no such name or service),
+ * -GS_ENAMESERVER (the name server does not answer), -EIO (another failure of the look-up), -ENOENT
+ * (no such path), -EAGAIN (a kernel thread of the pool cannot be created), -ETIMEDOUT (also if the
+ * kernel gives up), -ECANCELED, -ENOMEM, or the error of socket(2) or connect(2) of the first
+ * attempt that failed. gs_strerror has a text for each. */
 GS_API GS_MUST_CHECK int gs_dial(const char *address, uint64_t deadline_ns);
 
 /* ---- Listening at an address ----

@@ -84,9 +84,10 @@ struct gs_threads_options {
     unsigned workers;  /* kernel threads that run user threads; 0: one */
     size_t stack_size; /* default stack size of a thread; 0: 56 KiB */
     /* The maximum number of kernel threads for each kind of blocking call: functions
-     * (gs_run_blocking), calls on open files, calls on paths, and look-ups of names. Kinds do not
-     * share threads, so no kind waits for another. 0: four for the first, and 64 each for the
-     * others, which may wait for disks, other programs and machines. */
+     * (gs_run_blocking), calls on open files, calls on paths, and look-ups of names, those of
+     * /etc/hosts and others. Kinds do not share threads, so no kind waits for another. 0: four for
+     * the first, and 64 each for the others, which may wait for disks, other programs and
+     * machines. */
     unsigned max_pool_threads;
     int dump_signal;     /* a signal that writes a dump of all threads; 0: none */
     bool is_silent;      /* write no reports */

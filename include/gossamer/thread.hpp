@@ -42,6 +42,7 @@
 #include <exception>
 #include <functional>
 #include <gossamer/clock.hpp>
+#include <gossamer/error.hpp>
 #include <gossamer/thread.h>
 #include <memory>
 #include <optional>
@@ -110,7 +111,7 @@ template <class F, class... A> auto wait(F fn, A... arguments) noexcept
 {
     if (error == ECANCELED)
         throw canceled();
-    throw std::system_error(error, std::system_category());
+    throw std::system_error(code_of(-error));
 }
 
 } // namespace detail
@@ -139,7 +140,7 @@ template <class F, class... A>
 auto call(std::error_code &ec, F fn, A... arguments) noexcept -> std::invoke_result_t<F &, A &...>
 {
     const auto result = detail::wait(fn, arguments...);
-    ec.assign(result < 0 ? static_cast<int>(-result) : 0, std::system_category());
+    ec = code_of(result);
     return result;
 }
 

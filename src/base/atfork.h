@@ -13,6 +13,7 @@ enum atfork_place {
     ATFORK_THREADS,
     ATFORK_CHECKED,
     ATFORK_SIGNALS,
+    ATFORK_LOOK_UPS,
     ATFORK_POOL,
     ATFORK_PLACES,
 };

@@ -8,7 +8,9 @@
 #include "base/chaos.h"
 
 #include <errno.h>
+#include <gossamer/clock.h>
 #include <signal.h>
+#include <time.h>
 
 #define THREADS_MAX 1024u
 #define DETACHED_MAX 64u
@@ -16,28 +18,36 @@
 /* How many kernel threads there are for each kind unless the user says so: few for what uses
  * processors, many for what waits for disks, other programs or machines. */
 static const unsigned default_threads[JOB_KINDS] = {
-    [JOB_CALL] = 4, [JOB_FILE] = 64, [JOB_PATH] = 64, [JOB_NAME] = 64, [JOB_STREAM] = 64};
+    [JOB_CALL] = 4,  [JOB_FILE] = 64,       [JOB_PATH] = 64,
+    [JOB_NAME] = 64, [JOB_LOCAL_NAME] = 64, [JOB_STREAM] = 64};
 
 /* The kernel threads for one kind of job. */
 struct lane {
-    pthread_cond_t has_jobs;
+    struct gs_list idle; /* the latest one first */
     struct gs_list jobs;
     pthread_t threads[THREADS_MAX];
     unsigned thread_count, idle_count, queued_count;
 };
 
 #define LANE(kind_)                                                                                \
-    [kind_] = {.has_jobs = PTHREAD_COND_INITIALIZER,                                               \
+    [kind_] = {.idle = {&lanes[kind_].idle, &lanes[kind_].idle},                                   \
                .jobs = {&lanes[kind_].jobs, &lanes[kind_].jobs}}
 
-static struct lane lanes[JOB_KINDS] = {LANE(JOB_CALL), LANE(JOB_FILE), LANE(JOB_PATH),
-                                       LANE(JOB_NAME), LANE(JOB_STREAM)};
+static struct lane lanes[JOB_KINDS] = {LANE(JOB_CALL), LANE(JOB_FILE),       LANE(JOB_PATH),
+                                       LANE(JOB_NAME), LANE(JOB_LOCAL_NAME), LANE(JOB_STREAM)};
+
+uint64_t gs_pool_idle_ns = 10 * GS_SECOND;
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t user_is_idle = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t has_ended = PTHREAD_COND_INITIALIZER;
 static unsigned detached_count, user_count, forks;
 static bool is_ending;
+
+/* The kernel thread that was idle for too long last. It joins the one before it, so that the last
+ * user of the pool has to join only one. */
+static pthread_t leaver;
+static bool has_leaver;
 
 static void forget_jobs(struct pool_user *user, unsigned count)
 {
@@ -68,16 +78,80 @@ static bool finish(struct job *job, struct pool_user **ret_user)
     return !is_detached;
 }
 
+/* A kernel thread that waits for a job. The caller of wake_one removes it from the list. */
+struct idle {
+    struct gs_list link;
+    pthread_cond_t is_woken;
+};
+
+/* The caller holds the mutex. */
+static void wake_one(struct lane *lane)
+{
+    if (gs_list_is_empty(&lane->idle))
+        return;
+    struct idle *idle = gs_container_of(gs_list_first(&lane->idle), struct idle, link);
+    gs_list_remove(&idle->link);
+    pthread_cond_signal(&idle->is_woken);
+}
+
+static void init_condition(pthread_cond_t *condition)
+{
+    pthread_condattr_t attributes;
+    pthread_condattr_init(&attributes);
+    pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
+    pthread_cond_init(condition, &attributes);
+    pthread_condattr_destroy(&attributes);
+}
+
+/* Returns false if the caller was not woken for too long. */
+static bool wait_for_job(struct lane *lane)
+{
+    struct timespec end;
+    struct idle self;
+    int err = 0;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    uint64_t end_ns = (uint64_t)end.tv_nsec + gs_pool_idle_ns;
+    end.tv_sec += (time_t)(end_ns / GS_SECOND);
+    end.tv_nsec = (long)(end_ns % GS_SECOND);
+    init_condition(&self.is_woken);
+    gs_list_prepend(&lane->idle, &self.link);
+    lane->idle_count++;
+    while (gs_list_is_linked(&self.link) && !err)
+        err = pthread_cond_timedwait(&self.is_woken, &mutex, &end);
+    lane->idle_count--;
+    bool was_woken = !gs_list_is_linked(&self.link);
+    if (!was_woken)
+        gs_list_remove(&self.link);
+    pthread_cond_destroy(&self.is_woken);
+    return was_woken;
+}
+
+/* The caller holds the mutex, and has been idle for too long: it leaves the pool. */
+static void leave(struct lane *lane)
+{
+    unsigned i = 0;
+    while (!pthread_equal(lane->threads[i], pthread_self()))
+        i++;
+    lane->threads[i] = lane->threads[--lane->thread_count];
+    pthread_t previous = leaver;
+    bool has_previous = has_leaver;
+    leaver = pthread_self();
+    has_leaver = true;
+    pthread_mutex_unlock(&mutex);
+    if (has_previous)
+        pthread_join(previous, NULL);
+}
+
 static void *work(void *argument)
 {
     struct lane *lane = argument;
     pthread_mutex_lock(&mutex);
     while (!is_ending || !gs_list_is_empty(&lane->jobs)) {
         if (gs_list_is_empty(&lane->jobs)) {
-            lane->idle_count++;
-            pthread_cond_wait(&lane->has_jobs, &mutex);
-            lane->idle_count--;
-            continue;
+            if (wait_for_job(lane) || is_ending)
+                continue;
+            leave(lane);
+            return NULL;
         }
         struct job *job = gs_container_of(gs_list_first(&lane->jobs), struct job, link);
         struct pool_user *user;
@@ -147,7 +221,7 @@ int gs_pool_submit(struct pool_user *user, struct job *job)
     } else {
         user->jobs++;
     }
-    pthread_cond_signal(&lane->has_jobs);
+    wake_one(lane);
     pthread_mutex_unlock(&mutex);
     return err;
 }
@@ -206,12 +280,12 @@ static void in_child(void)
 {
     user_is_idle = has_ended = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     for (struct lane *lane = lanes; lane < lanes + JOB_KINDS; lane++) {
-        lane->has_jobs = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
+        gs_list_init(&lane->idle);
         gs_list_init(&lane->jobs);
         lane->thread_count = lane->idle_count = lane->queued_count = 0;
     }
     detached_count = 0;
-    is_ending = false;
+    is_ending = has_leaver = false;
     forks++;
     pthread_mutex_unlock(&mutex);
 }
@@ -243,15 +317,18 @@ static void end_threads(void)
 {
     is_ending = true;
     for (struct lane *lane = lanes; lane < lanes + JOB_KINDS; lane++)
-        pthread_cond_broadcast(&lane->has_jobs);
+        while (!gs_list_is_empty(&lane->idle))
+            wake_one(lane);
     pthread_mutex_unlock(&mutex);
     for (struct lane *lane = lanes; lane < lanes + JOB_KINDS; lane++)
         for (unsigned i = 0; i < lane->thread_count; i++)
             pthread_join(lane->threads[i], NULL);
+    if (has_leaver)
+        pthread_join(leaver, NULL);
     pthread_mutex_lock(&mutex);
     for (struct lane *lane = lanes; lane < lanes + JOB_KINDS; lane++)
         lane->thread_count = 0;
-    is_ending = false;
+    is_ending = has_leaver = false;
     pthread_cond_broadcast(&has_ended);
 }
 

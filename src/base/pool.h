@@ -2,15 +2,21 @@
  * runtime of user threads, and each loop that has work. Each kind of job has kernel threads of its
  * own, so that none waits for another: a name server that does not answer keeps no file waiting.
  *
+ * A kernel thread is started when a job finds none that is idle, and ends when it has been idle for
+ * ten seconds. A new job wakes the one that has become idle last, so that the others can end.
+ *
  * A job that can be discarded may be abandoned by the one that waits for it. Its kernel thread
  * leaves the pool then, so that calls that take long keep no others waiting, nor the end of a
  * user. */
 #ifndef GS_BASE_POOL_H
 #define GS_BASE_POOL_H
 
+#include "base/hidden.h"
+
 #include <gossamer/list.h>
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* All zero at first. */
 struct pool_user {
@@ -32,13 +38,14 @@ struct pool_user {
 enum job_state { JOB_QUEUED, JOB_RUNNING, JOB_FINISHED, JOB_ABANDONED, JOB_LOST };
 
 enum job_kind {
-    JOB_CALL,   /* a function of the program's */
-    JOB_FILE,   /* a call on an open file */
-    JOB_PATH,   /* one on a path: a FIFO, or a file of another machine */
-    JOB_NAME,   /* a look-up */
-    JOB_STREAM, /* a call that is interrupted soon (interrupt.h) */
+    JOB_CALL,       /* a function of the program's */
+    JOB_FILE,       /* a call on an open file */
+    JOB_PATH,       /* one on a path: a FIFO, or a file of another machine */
+    JOB_NAME,       /* a look-up */
+    JOB_LOCAL_NAME, /* one that needs no name server (gs_resolution_kind) */
+    JOB_STREAM,     /* a call that is interrupted soon (interrupt.h) */
 };
-#define JOB_KINDS 5
+#define JOB_KINDS 6
 
 struct job {
     enum job_kind kind;
@@ -57,6 +64,8 @@ struct job {
     unsigned forks;
     struct gs_list link;
 };
+
+extern GS_HIDDEN uint64_t gs_pool_idle_ns; /* tests lower it */
 
 /* How many kernel threads there are at most for a kind. wanted: by the user; 0: the default. */
 unsigned gs_pool_max_threads(unsigned wanted, enum job_kind kind);

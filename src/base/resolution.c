@@ -1,6 +1,9 @@
 #include "base/resolution.h"
 
+#include "base/hosts_file.h"
+
 #include <errno.h>
+#include <gossamer/error.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +26,64 @@ struct resolution *gs_resolution_new(const char *node, const char *service,
     return resolution;
 }
 
+/* ---- Arguments ---- */
+
+static bool is_same_text(const char *a, const char *b)
+{
+    return a && b ? !strcmp(a, b) : a == b;
+}
+
+bool gs_resolution_is_same(const struct resolution *a, const struct resolution *b)
+{
+    return is_same_text(a->node, b->node) && is_same_text(a->service, b->service) &&
+           a->hints.ai_flags == b->hints.ai_flags && a->hints.ai_family == b->hints.ai_family &&
+           a->hints.ai_socktype == b->hints.ai_socktype &&
+           a->hints.ai_protocol == b->hints.ai_protocol;
+}
+
+/* Few names begin with a digit. */
+static bool may_be_numeric(const char *node)
+{
+    return (*node >= '0' && *node <= '9') || strchr(node, ':');
+}
+
+static bool is_number(const char *service)
+{
+    return !service || (*service && !service[strspn(service, "0123456789")]);
+}
+
+bool gs_resolution_run_here(struct resolution *resolution)
+{
+    int flags = resolution->hints.ai_flags;
+    bool is_numeric = !resolution->node || flags & AI_NUMERICHOST;
+    if (!is_number(resolution->service) || !(is_numeric || may_be_numeric(resolution->node)))
+        return false;
+    resolution->hints.ai_flags |= AI_NUMERICHOST | AI_NUMERICSERV;
+    gs_resolution_run(resolution);
+    resolution->hints.ai_flags = flags;
+    return is_numeric || resolution->result != EAI_NONAME;
+}
+
+static bool is_numeric(const char *node)
+{
+    const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST};
+    struct addrinfo *addresses;
+    if (!may_be_numeric(node) || getaddrinfo(node, NULL, &hints, &addresses))
+        return false;
+    freeaddrinfo(addresses);
+    return true;
+}
+
+enum job_kind gs_resolution_kind(const struct resolution *resolution)
+{
+    const char *node = resolution->node;
+    bool is_local =
+        !node || is_numeric(node) || gs_hosts_file_has(node, resolution->hints.ai_family);
+    return is_local ? JOB_LOCAL_NAME : JOB_NAME;
+}
+
+/* ---- The call ---- */
+
 void gs_resolution_run(struct resolution *resolution)
 {
     resolution->result = getaddrinfo(resolution->node, resolution->service, &resolution->hints,
@@ -37,9 +98,10 @@ static int error_of(int result)
     case EAI_NONAME:
     case EAI_SERVICE:
     case EAI_NODATA:
-        return -ENOENT;
+    case EAI_ADDRFAMILY:
+        return -GS_ENONAME;
     case EAI_AGAIN:
-        return -EAGAIN;
+        return -GS_ENAMESERVER;
     case EAI_MEMORY:
         return -ENOMEM;
     case EAI_BADFLAGS:
@@ -51,15 +113,53 @@ static int error_of(int result)
     }
 }
 
+int gs_resolution_result(const struct resolution *resolution)
+{
+    return error_of(resolution->result);
+}
+
 int gs_resolution_take(struct resolution *resolution, struct addrinfo **ret_addresses)
 {
-    int err = error_of(resolution->result);
-    if (!err) {
-        *ret_addresses = resolution->addresses;
-        resolution->addresses = NULL;
+    int err = gs_resolution_result(resolution);
+    if (err)
+        return err;
+    *ret_addresses = resolution->addresses;
+    resolution->addresses = NULL;
+    return 0;
+}
+
+/* As getaddrinfo of glibc makes it: freeaddrinfo frees the name and the block with the address. */
+static struct addrinfo *copy_address(const struct addrinfo *from)
+{
+    struct addrinfo *to = malloc(sizeof *to + from->ai_addrlen);
+    if (!to)
+        return NULL;
+    *to = *from;
+    to->ai_next = NULL;
+    to->ai_addr = memcpy(to + 1, from->ai_addr, from->ai_addrlen);
+    if (!from->ai_canonname || (to->ai_canonname = strdup(from->ai_canonname)))
+        return to;
+    free(to);
+    return NULL;
+}
+
+int gs_resolution_copy(const struct resolution *resolution, struct addrinfo **ret_addresses)
+{
+    int err = gs_resolution_result(resolution);
+    struct addrinfo *first = NULL, **place = &first;
+    if (err)
+        return err;
+    for (const struct addrinfo *at = resolution->addresses; at; at = at->ai_next) {
+        *place = copy_address(at);
+        if (!*place) {
+            if (first)
+                freeaddrinfo(first);
+            return -ENOMEM;
+        }
+        place = &(*place)->ai_next;
     }
-    gs_resolution_free(resolution);
-    return err;
+    *ret_addresses = first;
+    return 0;
 }
 
 void gs_resolution_free(struct resolution *resolution)

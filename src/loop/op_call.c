@@ -52,11 +52,7 @@ static void free_call(struct gs_work *work)
 
 static int64_t take_result(struct op_call *call)
 {
-    if (!call->resolution)
-        return call->fd;
-    int err = gs_resolution_take(call->resolution, call->ret_addresses);
-    call->resolution = NULL;
-    return err;
+    return call->resolution ? gs_resolution_take(call->resolution, call->ret_addresses) : call->fd;
 }
 
 static void on_called(struct gs_work *work, int err)
@@ -168,7 +164,8 @@ static int resolve(struct gs_op *op, struct resolution *resolution, struct addri
     }
     call->resolution = resolution;
     call->ret_addresses = ret_addresses;
-    int err = gs_loop_start_work(&call->work, JOB_NAME, run_resolve, free_call);
+    enum job_kind kind = gs_resolution_kind(resolution);
+    int err = gs_loop_start_work(&call->work, kind, run_resolve, free_call);
     if (err)
         free_call(&call->work);
     return err;

@@ -1,6 +1,7 @@
 #include "base/pool.h"
 #include "tests/test.h"
 
+#include <dirent.h>
 #include <semaphore.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -71,4 +72,66 @@ TEST(a_child_does_not_wait_for_the_jobs_of_its_parent)
     sem_post(&may_return);
     wait_for_one();
     gs_pool_release(&user);
+}
+
+static int kernel_threads(void)
+{
+    int count = 0;
+    DIR *tasks = opendir("/proc/self/task");
+    CHECK(tasks);
+    for (const struct dirent *entry; (entry = readdir(tasks));)
+        count += entry->d_name[0] != '.';
+    closedir(tasks);
+    return count;
+}
+
+static void run_at_once(struct job *jobs, int count)
+{
+    for (int i = 0; i < count; i++) {
+        jobs[i] = (struct job){.kind = JOB_NAME, .fn = block, .complete = complete};
+        CHECK_EQ(gs_pool_submit(&user, &jobs[i]), 0);
+    }
+    for (int i = 0; i < count; i++)
+        sem_post(&may_return);
+    for (int i = 0; i < count; i++)
+        wait_for_one();
+}
+
+TEST(kernel_threads_that_are_idle_end_and_later_jobs_start_others)
+{
+    enum { JOBS = 5 };
+    struct job jobs[JOBS];
+    uint64_t idle_ns = gs_pool_idle_ns;
+    gs_pool_idle_ns = 1000000;
+    sem_init(&may_return, 0, 0);
+    sem_init(&is_complete, 0, 0);
+    user = (struct pool_user){0};
+    CHECK_EQ(gs_pool_retain(&user), 0);
+    int before = kernel_threads();
+    for (int round = 0; round < 3; round++) {
+        run_at_once(jobs, JOBS);
+        while (kernel_threads() > before)
+            usleep(1000);
+    }
+    run_at_once(jobs, JOBS);
+    gs_pool_release(&user);
+    gs_pool_idle_ns = idle_ns;
+}
+
+/* A job arrives about when the kernel thread ends. */
+TEST(no_job_is_lost_when_a_kernel_thread_ends)
+{
+    struct job job;
+    uint64_t idle_ns = gs_pool_idle_ns;
+    gs_pool_idle_ns = 50000;
+    sem_init(&may_return, 0, 0);
+    sem_init(&is_complete, 0, 0);
+    user = (struct pool_user){0};
+    CHECK_EQ(gs_pool_retain(&user), 0);
+    for (unsigned round = 0; round < 300; round++) {
+        run_at_once(&job, 1);
+        usleep(round % 100);
+    }
+    gs_pool_release(&user);
+    gs_pool_idle_ns = idle_ns;
 }

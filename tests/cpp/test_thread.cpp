@@ -431,6 +431,23 @@ TEST(functions_of_c_are_called_with_their_errors_as_exceptions)
     });
 }
 
+TEST(errors_of_the_library_have_a_category_of_their_own)
+{
+    const std::error_code no_name = gossamer::code_of(-GS_ENONAME);
+    CHECK(no_name == gossamer::errc::no_name);
+    CHECK(no_name != gossamer::errc::name_server);
+    CHECK(no_name.message() == gs_strerror(-GS_ENONAME));
+    CHECK(no_name.category() == gossamer::error_category());
+    CHECK(gossamer::code_of(-ETIMEDOUT) == std::errc::timed_out);
+    CHECK(!gossamer::code_of(7));
+    run_both([] {
+        MUST(error_of([] { gossamer::check(-GS_ENAMESERVER); }) == gossamer::errc::name_server);
+        std::error_code ec;
+        auto fail = [] { return -GS_ENONAME; };
+        MUST(gossamer::call(ec, fail) == -GS_ENONAME && ec == gossamer::errc::no_name);
+    });
+}
+
 TEST(many_threads_on_several_workers_count_together)
 {
     static std::atomic<int> ended;

@@ -21,8 +21,10 @@ static struct addrinfo *addresses, *other_addresses;
 static char fifo[64];
 static sem_t may_return, has_started, has_returned;
 
-/* A look-up of this name takes until may_return is posted. */
+/* A look-up of this name takes until may_return is posted. Both names are for the same kernel
+ * threads. */
 #define SLOW "slow.example"
+#define QUICK "quick.example"
 
 int __real_getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
                        struct addrinfo **ret_addresses);
@@ -40,7 +42,8 @@ int __wrap_getaddrinfo(const char *node, const char *service, const struct addri
         sem_post(&has_returned);
         return err;
     }
-    return __real_getaddrinfo(node, service, hints, ret_addresses);
+    bool is_quick = node && !strcmp(node, QUICK);
+    return __real_getaddrinfo(is_quick ? "127.0.0.1" : node, service, hints, ret_addresses);
 }
 
 static void on_done(struct gs_op *finished, int64_t op_result)
@@ -329,7 +332,7 @@ TEST(errors_of_a_look_up_are_results)
     CHECK_EQ(gs_op_resolve(&op, "no number", NULL, &numeric, &addresses), 0);
     CHECK_EQ(gs_op_resolve(&other, "127.0.0.1", "80", &invalid, &addresses), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
-    CHECK_EQ(result, -ENOENT);
+    CHECK_EQ(result, -GS_ENONAME);
     CHECK_EQ(other_result, -EINVAL);
     CHECK(!addresses);
     gs_loop_free(loop);
@@ -340,7 +343,7 @@ TEST(canceled_look_up_is_abandoned_though_it_has_started)
     set_up();
     gs_loop_set_work_threads(loop, 1);
     CHECK_EQ(gs_op_resolve(&op, SLOW, NULL, NULL, &addresses), 0);
-    CHECK_EQ(gs_op_resolve(&other, "127.0.0.1", NULL, NULL, &addresses), 0);
+    CHECK_EQ(gs_op_resolve(&other, QUICK, NULL, NULL, &addresses), 0);
     wait_for(&has_started);
     step(loop);
     CHECK_EQ(done, 0);
@@ -360,7 +363,7 @@ TEST(loop_can_be_freed_during_a_look_up)
 {
     set_up();
     CHECK_EQ(gs_op_resolve(&op, SLOW, NULL, NULL, &addresses), 0);
-    CHECK_EQ(gs_op_resolve(&other, "127.0.0.1", NULL, NULL, &addresses), 0);
+    CHECK_EQ(gs_op_resolve(&other, QUICK, NULL, NULL, &addresses), 0);
     wait_for(&has_started);
     gs_loop_free(loop);
     CHECK_EQ(done, 0);
@@ -372,7 +375,7 @@ TEST(canceled_operations_that_have_not_started_call_back)
 {
     set_up();
     occupy_look_ups();
-    CHECK_EQ(gs_op_resolve(&op, "127.0.0.1", NULL, NULL, &addresses), 0);
+    CHECK_EQ(gs_op_resolve(&op, QUICK, NULL, NULL, &addresses), 0);
     gs_op_cancel(&op);
     CHECK_EQ(done, 0);
     step(loop);
@@ -461,7 +464,7 @@ TEST(child_gets_the_operations_of_the_parent_canceled)
         SKIP("the thread sanitizer does not support kernel threads in a child");
     set_up();
     occupy_look_ups();
-    CHECK_EQ(gs_op_resolve(&op, "127.0.0.1", NULL, NULL, &addresses), 0);
+    CHECK_EQ(gs_op_resolve(&op, QUICK, NULL, NULL, &addresses), 0);
     pid_t pid = fork();
     if (!pid)
         _exit(check_child());

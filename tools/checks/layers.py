@@ -21,6 +21,7 @@ LIBRARY = {
 PUBLIC = {
     "api": "base",
     "clock": "base",
+    "error": "base",
     "gossamer": "thread",
     "histogram": "base",
     "list": "base",
@@ -75,7 +76,7 @@ FOLDERS = {
         "schedule": {"context", "stack", "sync", "io", "report"},
         "sync": {"schedule", "io"},
         "io": {"schedule", "report"},
-        "net": {"io"},
+        "net": {"io", "schedule"},
         "report": {"stack", "schedule", "sync", "io"},
     },
     "serve": {

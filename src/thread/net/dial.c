@@ -3,12 +3,12 @@
 #include "thread/io/descriptors.h"
 #include "thread/io/io_call.h"
 #include "thread/net/address.h"
+#include "thread/net/resolve.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
 #include <gossamer/net.h>
 #include <gossamer/sys.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <string.h>
@@ -244,11 +244,11 @@ int gs_dial(const char *address, uint64_t deadline_ns)
         return dial_all(&only, deadline_ns);
     }
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
-    struct addrinfo *addresses;
-    err = gs_resolve(host, service, &hints, deadline_ns, &addresses);
+    struct look_up *look_up;
+    err = gs_resolve_name(host, service, &hints, deadline_ns, &look_up);
     if (err)
         return err;
-    int fd = dial_all(addresses, deadline_ns);
-    freeaddrinfo(addresses);
+    int fd = dial_all(gs_look_up_addresses(look_up), deadline_ns);
+    gs_look_up_release(look_up);
     return fd;
 }

@@ -7,7 +7,10 @@
 #include "thread/schedule/thread_extra.h"
 #include "thread/stack/stacks.h"
 
+#include <gossamer/sys.h>
+#include <stdlib.h>
 #include <sys/auxv.h>
+#include <unistd.h>
 
 /* In the shared library, too, without a call of __tls_get_addr, which may allocate memory. */
 static __thread __attribute__((tls_model("initial-exec"))) struct worker *tls_worker;
@@ -39,6 +42,19 @@ __attribute__((noinline)) struct worker *gs_worker_from_tls(void)
     worker = tls_worker;
     __asm__ volatile("" : "+r"(worker));
     return worker;
+}
+
+/* Outside of a run this is called, whether or not the register is used during one: so the check
+ * costs no instruction where that is used. */
+struct worker *gs_worker_or_stop(void)
+{
+    static const char text[] =
+        "gossamer: a function for user threads was called outside of gs_threads_run\n";
+    struct worker *worker = gs_worker_from_tls();
+    if (LIKELY(worker != NULL))
+        return worker;
+    gs_sys_write(STDERR_FILENO, text, sizeof text - 1);
+    abort();
 }
 
 #ifdef __x86_64__

@@ -339,6 +339,7 @@ static void leave_in_child(struct worker *worker)
     gs_runtime.worker_count = 0;
     gs_runtime.user_stack_lock = (struct gs_spin){0};
     atomic_store(&gs_runtime.entering, 0);
+    gs_runtime.is_worker_in_register = false;
     atomic_store(&gs_runtime.is_running, false);
 }
 

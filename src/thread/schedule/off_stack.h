@@ -27,7 +27,7 @@
  *     signal                          |  copied: watcher     |  none
  *     a blocking call, by the pool:   |                      |
  *         files, blocking mode        |  copied: job         |  copied: paths, buffers, addresses
- *         gs_resolve                  |  on the heap         |  copied, of any thread
+ *         gs_resolve, gs_dial         |  copied: waiter      |  copied, of any thread
  *         gs_run_blocking             |  copied: job         |  the program passes none */
 #ifndef GS_THREAD_OFF_STACK_H
 #define GS_THREAD_OFF_STACK_H

@@ -131,6 +131,7 @@ static void set_options(const struct gs_threads_options *options)
     gs_runtime.options.workers += !gs_runtime.options.workers;
     atomic_store(&gs_runtime.shares_stacks, false);
     gs_runtime_set_multi(gs_runtime.options.workers > 1);
+    gs_runtime.is_worker_in_register = gs_runtime.uses_gsbase;
     gs_runtime.worker_count = 0;
     atomic_store(&gs_runtime.enabled_extra_workers, 0);
     atomic_store(&gs_runtime.is_monitor_asleep, false);
@@ -172,6 +173,7 @@ int gs_threads_run(const struct gs_threads_options *options, gs_thread_fn *fn, v
     gs_files_reset();
     gs_stacks_reclaim();
     CHECKED_REPORT_TO(STDERR_FILENO);
+    gs_runtime.is_worker_in_register = false;
     atomic_store(&gs_runtime.is_running, false);
     if (!err && ret_result)
         *ret_result = first.result;

@@ -198,8 +198,9 @@ struct worker {
 };
 
 struct runtime {
-    bool uses_gsbase; /* the GS base of x86-64 points to the worker (FSGSBASE) */
-    bool is_multi;    /* there are several workers, so locks are needed */
+    bool uses_gsbase;           /* the GS base of x86-64 points to the worker (FSGSBASE) */
+    bool is_worker_in_register; /* the same, during a run; outside there is no worker */
+    bool is_multi;              /* there are several workers, so locks are needed */
     atomic_bool is_deadlocked;
     atomic_uint worker_count;          /* including extra workers */
     atomic_uint enabled_extra_workers; /* those that may take threads from others now */
@@ -254,6 +255,9 @@ static inline uint64_t count_read(_Atomic(uint64_t) *count)
 
 struct worker *gs_worker_from_tls(void);
 
+/* The same, but the process is aborted, with a line on standard error, if there is none. */
+struct worker *gs_worker_or_stop(void);
+
 /* Finds the worker by the stack pointer, where the thread-local storage may belong to a thread.
  * NULL: use the kernel thread's thread-local storage. */
 struct worker *gs_worker_from_stack(const void *sp);
@@ -268,7 +272,7 @@ struct worker *gs_worker_or_null(void);
 static inline bool worker_is_in_register(void)
 {
 #ifdef __x86_64__
-    return LIKELY(gs_runtime.uses_gsbase);
+    return LIKELY(gs_runtime.is_worker_in_register);
 #else
     return false;
 #endif
@@ -287,7 +291,7 @@ static inline struct worker *worker_from_register(void)
 
 static inline struct worker *worker_current(void)
 {
-    return worker_is_in_register() ? worker_from_register() : gs_worker_from_tls();
+    return worker_is_in_register() ? worker_from_register() : gs_worker_or_stop();
 }
 
 /* ---- Spin locks (worker.c): held for a few instructions; no-ops with one worker ---- */

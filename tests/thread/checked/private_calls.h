@@ -400,8 +400,8 @@ static long wait_for_signals(void)
 
 static long resolve(void)
 {
-    char node[] = "127.0.0.1", service[] = "80";
-    struct addrinfo hints = {.ai_flags = AI_NUMERICHOST}, *found;
+    char node[] = "localhost", service[] = "80";
+    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
     long err = gs_resolve(node, service, &hints, call_end_ns, &found);
     if (!err)
         freeaddrinfo(found);

@@ -191,7 +191,8 @@ static void *dial_nonsense(void *unused)
                              "name:18446744073709551696"};
     for (size_t i = 0; i < sizeof invalid / sizeof *invalid; i++)
         MUST_EQ(gs_dial(invalid[i], GS_NEVER), -EINVAL);
-    MUST_EQ(gs_dial("nobody:80", GS_NEVER), -ENOENT);
+    MUST_EQ(gs_dial("nobody:80", GS_NEVER), -GS_ENONAME);
+    MUST_EQ(gs_dial("unanswered:80", GS_NEVER), -GS_ENAMESERVER);
     MUST_EQ(gs_dial("name:80", 0), -ETIMEDOUT);
     MUST_EQ(gs_dial("unix:/tmp/gossamer-no-such/folder", GS_NEVER), -ENOENT);
     return unused;

@@ -9,15 +9,23 @@
 
 static const struct sockaddr_storage anything = {.ss_family = AF_INET};
 
-static int look_up(const char *name, uint64_t deadline_ns)
+/* Look-ups of different services are not joined. */
+static int look_up_service(const char *name, unsigned number, uint64_t deadline_ns)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
     struct addrinfo *found = NULL;
-    int err = gs_resolve(name, "80", &hints, deadline_ns, &found);
+    char service[16];
+    snprintf(service, sizeof service, "%u", number);
+    int err = gs_resolve(name, service, &hints, deadline_ns, &found);
     MUST_EQ(found != NULL, err == 0);
     if (found)
         freeaddrinfo(found);
     return err;
+}
+
+static int look_up(const char *name, uint64_t deadline_ns)
+{
+    return look_up_service(name, 80, deadline_ns);
 }
 
 static int kernel_threads(void)
@@ -92,10 +100,9 @@ TEST(look_up_that_is_stuck_delays_neither_its_caller_nor_the_pool_nor_the_end_of
     run_with_pool(3, 1, give_up_look_ups);
 }
 
-static void *look_up_stuck(void *unused)
+static void *look_up_stuck(void *number)
 {
-    (void)unused;
-    return (void *)(intptr_t)look_up("stuck", GS_NEVER);
+    return (void *)(intptr_t)look_up_service("stuck", (unsigned)(uintptr_t)number, GS_NEVER);
 }
 
 /* With two kernel threads, the third look-up is canceled while it is queued, or takes a place that
@@ -104,7 +111,7 @@ static void *cancel_look_ups(void *unused)
 {
     struct gs_thread *threads[3];
     for (int i = 0; i < 3; i++)
-        threads[i] = spawn(look_up_stuck, NULL);
+        threads[i] = spawn(look_up_stuck, (void *)(intptr_t)i);
     while (atomic_load(&lookups_started) < 2)
         MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
     for (int i = 0; i < 3; i++)
@@ -122,13 +129,13 @@ TEST(look_up_is_canceled_while_it_is_stuck_and_while_it_is_queued)
 
 static void *end_at_the_deadline(void *number)
 {
-    uint64_t deadline_ns = after((uint64_t)(uintptr_t)number % 5 * GS_MILLISECOND / 4);
-    int err = look_up("stuck", deadline_ns);
+    unsigned n = (unsigned)(uintptr_t)number;
+    int err = look_up_service("stuck", n % 8, after(n % 5 * GS_MILLISECOND / 4));
     MUST(!err || err == -ETIMEDOUT);
     return NULL;
 }
 
-/* Look-ups end about when their deadlines pass. */
+/* Look-ups, some of which are joined, end about when their deadlines pass. */
 static void *race_with_deadlines(void *unused)
 {
     enum { LOOK_UPS = 40 };
@@ -209,7 +216,7 @@ static void *be_stuck_in_all_kinds(void *unused)
     struct gs_thread *threads[2 * STUCK + CALLS];
     int count = 0;
     for (int i = 0; i < STUCK; i++) {
-        threads[count++] = spawn(look_up_stuck, NULL);
+        threads[count++] = spawn(look_up_stuck, (void *)(intptr_t)i);
         threads[count++] = spawn(open_fifo, NULL);
     }
     for (int i = 0; i < CALLS; i++)

@@ -52,7 +52,7 @@ static void *resolve(void *unused)
     MUST_EQ(gs_resolve("127.0.0.1", "80", &hints, GS_NEVER, &found), 0);
     MUST_EQ(((struct sockaddr_in *)found->ai_addr)->sin_port, htons(80));
     freeaddrinfo(found);
-    MUST_EQ(gs_resolve("not a number", "80", &hints, GS_NEVER, &found), -ENOENT);
+    MUST_EQ(gs_resolve("not a number", "80", &hints, GS_NEVER, &found), -GS_ENONAME);
     return NULL;
 }
 
