@@ -2,8 +2,6 @@
 #include "tests/test.h"
 
 #include <semaphore.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static sem_t may_return, is_complete;
 static struct pool_user user;

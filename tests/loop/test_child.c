@@ -1,11 +1,6 @@
 /* Child processes, with pidfds, and with SIGCHLD if there are no pidfds. */
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-
 static struct gs_loop *loop;
 static struct gs_child a, b;
 static struct gs_child_exit last;
