@@ -3,11 +3,6 @@
 #include "tests/http_server/serving.h"
 #include "thread/schedule/worker.h"
 
-#include <fcntl.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-
 #define GET "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 #define CLIENTS 20
 
@@ -126,22 +121,14 @@ TEST(silent_connections_give_way_to_clients_idle_ones_first)
                be_clients_among_silent_ones);
 }
 
-static void *cancel_one_of_two(void *unused)
+SERVE_TEST(servers_with_the_same_listener_end_one_by_one, (struct gs_http_server){.handler = greet})
 {
-    start_server();
     struct gs_thread *first = server_thread;
     server_thread = spawn(run_server, NULL);
     be_client(NULL);
     gs_thread_cancel(first);
     MUST_EQ((intptr_t)join(first), 0);
     be_client(NULL);
-    stop_server();
-    return unused;
-}
-
-TEST(servers_with_the_same_listener_end_one_by_one)
-{
-    serve_with(&(struct gs_http_server){.handler = greet}, cancel_one_of_two);
 }
 
 /* ---- Exhaustion ---- */

@@ -3,8 +3,6 @@
 #include "tests/http_server/allocations.h"
 #include "tests/http_server/serving.h"
 
-#include <stdlib.h>
-
 static void answer(struct gs_http_exchange *exchange, void *unused)
 {
     char bytes[100];

@@ -4,12 +4,7 @@
 #include "tests/thread/schedule/forking.h"
 
 #include <gossamer/resumable.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 #define GET "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 #define CLIENTS 24
@@ -70,13 +65,13 @@ TEST(connections_that_wait_have_no_stacks)
     serve_with(&(struct gs_http_server){.handler = greet}, be_idle);
 }
 
-static void *send_half_heads(void *unused)
+SERVE_TEST(a_head_in_small_parts_needs_no_thread_for_each,
+           (struct gs_http_server){.handler = greet})
 {
     static const char head[] = GET;
     static struct heard heard;
     struct gs_threads_stats stats;
     int fds[CLIENTS];
-    start_server();
     connect_all(fds);
     for (int i = 0; i < CLIENTS; i++)
         gs_sys_setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
@@ -93,13 +88,6 @@ static void *send_half_heads(void *unused)
     gs_threads_stats(&stats);
     MUST(stats.spawned < (uint64_t)10 * CLIENTS); /* not one for each byte */
     close_all(fds);
-    stop_server();
-    return unused;
-}
-
-TEST(a_head_in_small_parts_needs_no_thread_for_each)
-{
-    serve_with(&(struct gs_http_server){.handler = greet}, send_half_heads);
 }
 
 /* ---- Bytes that arrive as the wait ends ---- */
@@ -140,24 +128,15 @@ static void *meet_timeouts(void *number)
     return NULL;
 }
 
-static void *be_timed_out(void *unused)
+SERVE_TEST(a_request_as_the_time_runs_out_is_answered_or_the_connection_is_closed,
+           (struct gs_http_server){
+               .handler = greet, .idle_timeout_ns = GS_MILLISECOND, .header_timeout_ns = GS_SECOND})
 {
     struct gs_thread *clients[CLIENTS];
-    start_server();
     for (uintptr_t i = 0; i < CLIENTS; i++)
         clients[i] = spawn(meet_timeouts, (void *)i);
     for (int i = 0; i < CLIENTS; i++)
         join(clients[i]);
-    stop_server();
-    return unused;
-}
-
-TEST(a_request_as_the_time_runs_out_is_answered_or_the_connection_is_closed)
-{
-    serve_with(&(struct gs_http_server){.handler = greet,
-                                        .idle_timeout_ns = GS_MILLISECOND,
-                                        .header_timeout_ns = GS_SECOND},
-               be_timed_out);
 }
 
 /* The worker is busy until the time is over, but the request came before. */

@@ -1,10 +1,6 @@
 /* Accepts that would find no connection are not tried. */
 #include "tests/thread/io/connection.h"
 
-#include <stdatomic.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
-
 #define CLIENTS 3
 
 static atomic_uint accepts;
@@ -90,7 +86,7 @@ static void *accept_each(void *unused)
 }
 
 /* The thread waits for each of them, after it has found that there are no more. */
-static void *connect_one_by_one(void *unused)
+THREAD_TEST(connection_that_comes_later_is_accepted, run_both)
 {
     listener = listen_anywhere(&address);
     struct gs_thread *acceptor = spawn(accept_each, NULL);
@@ -100,16 +96,10 @@ static void *connect_one_by_one(void *unused)
     }
     join(acceptor);
     close_all();
-    return unused;
-}
-
-TEST(connection_that_comes_later_is_accepted)
-{
-    run_both(connect_one_by_one);
 }
 
 /* The connections that were known to wait have been taken by another process, as it were. */
-static void *accept_after_another(void *unused)
+THREAD_TEST(connection_taken_by_others_is_no_error, run_both)
 {
     listener = listen_anywhere(&address);
     for (unsigned i = 0; i < CLIENTS; i++)
@@ -121,12 +111,6 @@ static void *accept_after_another(void *unused)
     MUST_EQ(accept_until(0), -ETIMEDOUT);
     MUST_EQ(accept_until(after(GS_MILLISECOND)), -ETIMEDOUT);
     close_all();
-    return unused;
-}
-
-TEST(connection_taken_by_others_is_no_error)
-{
-    run_both(accept_after_another);
 }
 
 /* A call on a number that is not open finds out nothing about the file that gets it then. */

@@ -3,22 +3,13 @@
 #include "tests/thread/io/connection.h"
 #include "tests/thread/report/report.h"
 
-#include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <pty.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
-#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
-#include <sys/un.h>
 
 #define SHORT_NS (15 * GS_MILLISECOND)
 
@@ -107,15 +98,15 @@ static void open_terminal(bool is_master)
     open_pair((int[]){ends[1], ends[0]});
 }
 
-static void open_slave(void)
-{
-    open_terminal(false);
-}
+/* A function that opens or does something. */
+#define ACTION(name_, ...)                                                                         \
+    static void name_(void)                                                                        \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
 
-static void open_master(void)
-{
-    open_terminal(true);
-}
+ACTION(open_slave, open_terminal(false))
+ACTION(open_master, open_terminal(true))
 
 static void open_inotify(void)
 {
@@ -123,15 +114,8 @@ static void open_inotify(void)
     MUST(fd >= 0 && inotify_add_watch(fd, folder, IN_CREATE) >= 0);
 }
 
-static void open_timer(void)
-{
-    MUST((fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) >= 0);
-}
-
-static void open_event(void)
-{
-    MUST((fd = eventfd(0, EFD_CLOEXEC)) >= 0);
-}
+ACTION(open_timer, MUST((fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) >= 0))
+ACTION(open_event, MUST((fd = eventfd(0, EFD_CLOEXEC)) >= 0))
 
 static void open_signals(void)
 {
@@ -141,10 +125,7 @@ static void open_signals(void)
     MUST((fd = signalfd(-1, &usr1, SFD_CLOEXEC)) >= 0);
 }
 
-static void write_line(void)
-{
-    MUST_EQ(write(peer, "line\n", 5), 5);
-}
+ACTION(write_line, MUST_EQ(write(peer, "line\n", 5), 5))
 
 static void create_file(void)
 {
@@ -162,15 +143,8 @@ static void expire(void)
     MUST_EQ(poll(&poll_fd, 1, 10000), 1);
 }
 
-static void count_event(void)
-{
-    MUST_EQ(eventfd_write(fd, 1), 0);
-}
-
-static void send_signal(void)
-{
-    kill(getpid(), SIGUSR1);
-}
+ACTION(count_event, MUST_EQ(eventfd_write(fd, 1), 0))
+ACTION(send_signal, kill(getpid(), SIGUSR1))
 
 static const struct source {
     const char *name;
@@ -284,10 +258,7 @@ static void *write_to_full_terminal(void *unused)
 static int listener;
 static struct sockaddr_un unix_address = {.sun_family = AF_UNIX};
 
-static void accept_it(void)
-{
-    close(accept(listener, NULL, NULL));
-}
+ACTION(accept_it, close(accept(listener, NULL, NULL)))
 
 static void connect_one(void)
 {

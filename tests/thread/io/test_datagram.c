@@ -1,13 +1,5 @@
 #include "tests/thread/fixture.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <stdatomic.h>
-#include <stddef.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
-
 static int sockets[2];
 static struct sockaddr_in addresses[2];
 
@@ -56,7 +48,7 @@ static void *echo_datagrams(void *unused)
     return unused;
 }
 
-static void *exchange_datagrams(void *unused)
+THREAD_TEST(datagrams_are_exchanged_with_their_addresses, run_both)
 {
     open_sockets();
     struct gs_thread *echo = spawn(echo_datagrams, NULL);
@@ -71,12 +63,6 @@ static void *exchange_datagrams(void *unused)
     }
     join(echo);
     close_sockets();
-    return unused;
-}
-
-TEST(datagrams_are_exchanged_with_their_addresses)
-{
-    run_both(exchange_datagrams);
 }
 
 static void *receive_canceled(void *unused)
@@ -86,7 +72,7 @@ static void *receive_canceled(void *unused)
     return (void *)(intptr_t)gs_recvfrom(sockets[0], &byte, 1, 0, NULL, NULL, GS_NEVER);
 }
 
-static void *wait_for_datagrams(void *unused)
+THREAD_TEST(datagram_is_waited_for_until_the_deadline_or_cancellation, run_both)
 {
     struct sockaddr_storage from;
     socklen_t length = sizeof from;
@@ -111,12 +97,6 @@ static void *wait_for_datagrams(void *unused)
     MUST_EQ(gs_sendto(sockets[0], "x", 1, 0, NULL, 0, GS_NEVER), -EDESTADDRREQ);
     MUST_EQ(gs_sendto(-1, "x", 1, 0, NULL, 0, GS_NEVER), -EBADF);
     close_sockets();
-    return unused;
-}
-
-TEST(datagram_is_waited_for_until_the_deadline_or_cancellation)
-{
-    run_both(wait_for_datagrams);
 }
 
 /* ---- A receiver whose queue is full ---- */

@@ -4,11 +4,7 @@
 #include "tests/thread/fixture.h"
 #include "thread/io/blocking_mode.h"
 
-#include <fcntl.h>
-#include <sched.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 static int number = -1; /* of the old file, then of the other one */
 static void (*before_close)(void), (*after_close)(void), (*after_look)(void);

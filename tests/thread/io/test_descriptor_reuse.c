@@ -3,17 +3,8 @@
 #include "tests/thread/fixture.h"
 #include "thread/io/descriptors.h"
 
-#include <fcntl.h>
 #include <gossamer/buffered.h>
-#include <netinet/in.h>
-#include <pthread.h>
 #include <pty.h>
-#include <stddef.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <sys/un.h>
 
 /* What a call waits for. */
 enum kind {
@@ -56,10 +47,14 @@ static ssize_t take(void *data, const void *bytes, size_t n)
     return (ssize_t)n;
 }
 
-static intptr_t by_recv_with(int fd, uint64_t deadline_ns)
-{
-    return gs_recv_with(fd, take, NULL, deadline_ns);
-}
+/* A function that makes a call for fd. */
+#define CALL(name_, ...)                                                                           \
+    static intptr_t name_(int fd, uint64_t deadline_ns)                                            \
+    {                                                                                              \
+        return __VA_ARGS__;                                                                        \
+    }
+
+CALL(by_recv_with, gs_recv_with(fd, take, NULL, deadline_ns))
 
 static intptr_t by_read(int fd, uint64_t deadline_ns)
 {
@@ -67,15 +62,8 @@ static intptr_t by_read(int fd, uint64_t deadline_ns)
     return gs_read(fd, bytes, sizeof bytes, deadline_ns);
 }
 
-static intptr_t by_send(int fd, uint64_t deadline_ns)
-{
-    return gs_send(fd, "stray", 5, 0, deadline_ns);
-}
-
-static intptr_t by_send_all(int fd, uint64_t deadline_ns)
-{
-    return gs_send_all(fd, "stray", 5, deadline_ns);
-}
+CALL(by_send, gs_send(fd, "stray", 5, 0, deadline_ns))
+CALL(by_send_all, gs_send_all(fd, "stray", 5, deadline_ns))
 
 static intptr_t by_sendmsg(int fd, uint64_t deadline_ns)
 {
@@ -84,20 +72,10 @@ static intptr_t by_sendmsg(int fd, uint64_t deadline_ns)
     return gs_sendmsg(fd, &message, 0, deadline_ns);
 }
 
-static intptr_t by_sendto(int fd, uint64_t deadline_ns)
-{
-    return gs_sendto(fd, "stray", 5, 0, (struct sockaddr *)&receiver, receiver_length, deadline_ns);
-}
-
-static intptr_t by_write(int fd, uint64_t deadline_ns)
-{
-    return gs_write(fd, "stray", 5, deadline_ns);
-}
-
-static intptr_t by_accept(int fd, uint64_t deadline_ns)
-{
-    return gs_accept(fd, NULL, NULL, SOCK_CLOEXEC, deadline_ns);
-}
+CALL(by_sendto,
+     gs_sendto(fd, "stray", 5, 0, (struct sockaddr *)&receiver, receiver_length, deadline_ns))
+CALL(by_write, gs_write(fd, "stray", 5, deadline_ns))
+CALL(by_accept, gs_accept(fd, NULL, NULL, SOCK_CLOEXEC, deadline_ns))
 
 static intptr_t by_connect(int fd, uint64_t deadline_ns)
 {
@@ -107,15 +85,8 @@ static intptr_t by_connect(int fd, uint64_t deadline_ns)
     return gs_connect(fd, (struct sockaddr *)&address, length, deadline_ns);
 }
 
-static intptr_t by_wait_readable(int fd, uint64_t deadline_ns)
-{
-    return gs_wait_readable(fd, deadline_ns);
-}
-
-static intptr_t by_wait_writable(int fd, uint64_t deadline_ns)
-{
-    return gs_wait_writable(fd, deadline_ns);
-}
+CALL(by_wait_readable, gs_wait_readable(fd, deadline_ns))
+CALL(by_wait_writable, gs_wait_writable(fd, deadline_ns))
 
 /* A closed descriptor is reported as ready. */
 static intptr_t by_poll(int fd, uint64_t deadline_ns)

@@ -7,18 +7,9 @@
 #include "thread/io/blocking.h"
 #include "thread/io/descriptors.h"
 
-#include <fcntl.h>
 #include <gossamer/own_descriptors.h>
 #include <linux/openat2.h>
-#include <poll.h>
-#include <sched.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
 
 static int old, other, socket_ends[2], text, listener;
 
@@ -40,20 +31,16 @@ static intptr_t by_read(void)
     return n;
 }
 
-static intptr_t by_pwrite(void)
-{
-    return gs_pwrite(old, "old", 3, 0, GS_NEVER);
-}
+/* A function that makes a call for the old file. */
+#define CALL(name_, ...)                                                                           \
+    static intptr_t name_(void)                                                                    \
+    {                                                                                              \
+        return __VA_ARGS__;                                                                        \
+    }
 
-static intptr_t by_write(void)
-{
-    return gs_write(old, "old", 3, GS_NEVER);
-}
-
-static intptr_t by_fsync(void)
-{
-    return gs_fsync(old, GS_NEVER);
-}
+CALL(by_pwrite, gs_pwrite(old, "old", 3, 0, GS_NEVER))
+CALL(by_write, gs_write(old, "old", 3, GS_NEVER))
+CALL(by_fsync, gs_fsync(old, GS_NEVER))
 
 /* Without a page cache that tells, the pool sends. */
 static intptr_t from_file(void)
@@ -448,10 +435,7 @@ static void check_kind_at_close(void)
 }
 
 /* A call that needs the file offset waits for another one that uses it. */
-static intptr_t at_file_offset(void)
-{
-    return gs_sendfile(old, text, NULL, 3, GS_NEVER);
-}
+CALL(at_file_offset, gs_sendfile(old, text, NULL, 3, GS_NEVER))
 
 static void *read_text(void *unused)
 {

@@ -2,9 +2,6 @@
 #include "tests/thread/fixture.h"
 
 #include <gossamer/process.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 enum { LARGE = 1 << 20 };
 
@@ -65,19 +62,13 @@ static void *talk(void *argument)
     return argument;
 }
 
-static void *talk_to_several(void *unused)
+THREAD_TEST(much_is_transferred_both_ways_with_several_processes, run_both)
 {
     struct gs_thread *threads[6];
     for (int i = 0; i < 6; i++)
         threads[i] = spawn(talk, NULL);
     for (int i = 0; i < 6; i++)
         join(threads[i]);
-    return unused;
-}
-
-TEST(much_is_transferred_both_ways_with_several_processes)
-{
-    run_both(talk_to_several);
 }
 
 static void *write_to_deaf(void *unused)
@@ -211,16 +202,10 @@ static void *look_at_signals(void *unused)
     return unused;
 }
 
-static void *look_with_a_small_stack(void *unused)
+THREAD_TEST(process_has_the_signals_of_a_fresh_program_and_needs_little_stack, run_both)
 {
     const struct gs_thread_attributes attributes = {.stack_size = 16384};
     struct gs_thread *thread;
     MUST_EQ(gs_thread_spawn(&attributes, look_at_signals, NULL, &thread), 0);
     join(thread);
-    return unused;
-}
-
-TEST(process_has_the_signals_of_a_fresh_program_and_needs_little_stack)
-{
-    run_both(look_with_a_small_stack);
 }

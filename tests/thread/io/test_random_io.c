@@ -4,10 +4,6 @@
  * seed, but not its schedule; GOSSAMER_TEST_SECONDS is for how long there are new seeds. */
 #include "tests/thread/io/random_io_files.h"
 
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/uio.h>
-
 enum { STEPS = 150, BYTES_MAX = 12288, DRAIN_BYTES = 4096 };
 
 /* ---- Reading ---- */

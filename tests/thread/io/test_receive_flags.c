@@ -1,9 +1,6 @@
 /* Arguments with which recv(2), send(2) and read(2) wait for more, or for nothing. */
 #include "tests/thread/io/connection.h"
 
-#include <sys/syscall.h>
-#include <sys/uio.h>
-
 static char bytes[16];
 static int ends[2];
 
@@ -61,22 +58,16 @@ static void receive_datagram(receive_fn *receive_by)
     gs_close(ends[1]);
 }
 
-static void *receive_all(void *unused)
+THREAD_TEST(waitall_waits_for_all_bytes_of_a_stream, run_both)
 {
     for (size_t i = 0; i < sizeof receives / sizeof *receives; i++) {
         wait_for_all(receives[i]);
         receive_datagram(receives[i]);
     }
-    return unused;
-}
-
-TEST(waitall_waits_for_all_bytes_of_a_stream)
-{
-    run_both(receive_all);
 }
 
 /* As the system calls, which do not wait with these either. */
-static void *do_not_wait(void *unused)
+THREAD_TEST(calls_that_must_not_wait_return_at_once, run_both)
 {
     connect_both();
     for (size_t i = 0; i < sizeof receives / sizeof *receives; i++) {
@@ -93,12 +84,6 @@ static void *do_not_wait(void *unused)
     while (n > 0);
     MUST_EQ(n, -EAGAIN);
     close_both();
-    return unused;
-}
-
-TEST(calls_that_must_not_wait_return_at_once)
-{
-    run_both(do_not_wait);
 }
 
 /* Also after the socket is known to be empty, or full. */

@@ -2,13 +2,7 @@
 #include "tests/thread/fixture.h"
 #include "thread/schedule/thread.h"
 
-#include <fcntl.h>
 #include <linux/magic.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/vfs.h>
 
 #define FILE_SIZE (IS_EMULATED ? (size_t)256 << 10 : (size_t)3 << 20)
@@ -329,7 +323,7 @@ TEST(sendfile_fails_if_no_kernel_thread_can_be_created)
     gs_sys_set_fault(NULL, NULL);
 }
 
-static void *send_nowhere(void *unused)
+THREAD_TEST(offset_outside_of_a_file_is_refused_and_its_position_stays, run_both)
 {
     const off_t offsets[] = {-1, -5000, INT64_MIN, INT64_MAX - 1, INT64_MAX};
     make_file();
@@ -349,16 +343,10 @@ static void *send_nowhere(void *unused)
     gs_close(sockets[0]);
     gs_close(sockets[1]);
     remove_file();
-    return unused;
-}
-
-TEST(offset_outside_of_a_file_is_refused_and_its_position_stays)
-{
-    run_both(send_nowhere);
 }
 
 /* It begins where the file is, and moves that; only regular files have such a place. */
-static void *send_at_position(void *unused)
+THREAD_TEST(without_an_offset_it_is_that_of_the_file, run_both)
 {
     char got[10] = "";
     int ends[2];
@@ -379,10 +367,4 @@ static void *send_at_position(void *unused)
         gs_close(ends[i]);
     }
     remove_file();
-    return unused;
-}
-
-TEST(without_an_offset_it_is_that_of_the_file)
-{
-    run_both(send_at_position);
 }

@@ -4,10 +4,6 @@
 #include "tests/thread/fixture.h"
 #include "thread/schedule/thread.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-
 enum { WORKERS = 2, WAITERS = 4, OCCASIONS = 500 };
 
 static atomic_uint seen_on, returned;

@@ -1,13 +1,9 @@
 #include "tests/thread/fixture.h"
 #include "tests/thread/net/names.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <gossamer/net.h>
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
 
 /* ---- Addresses: some accept connections, some refuse them, some do not answer ---- */
 
@@ -133,7 +129,7 @@ static void must_echo(int fd, int listener)
     gs_close(fd);
 }
 
-static void *dial_each_form(void *unused)
+THREAD_TEST(number_and_name_are_dialed, run_both)
 {
     struct place place = live_place();
     int on = 0;
@@ -149,15 +145,9 @@ static void *dial_each_form(void *unused)
     }
     close_place(&place);
     MUST_EQ(gs_dial(place.text, GS_NEVER), -ECONNREFUSED);
-    return unused;
 }
 
-TEST(number_and_name_are_dialed)
-{
-    run_both(dial_each_form);
-}
-
-static void *dial_nonsense(void *unused)
+THREAD_TEST(what_is_no_address_is_refused, run_on_one)
 {
     char longest[400];
     memset(longest, 'x', sizeof longest);
@@ -194,17 +184,11 @@ static void *dial_nonsense(void *unused)
     MUST_EQ(gs_dial("nobody:80", GS_NEVER), -ENOENT);
     MUST_EQ(gs_dial("name:80", 0), -ETIMEDOUT);
     MUST_EQ(gs_dial("unix:/tmp/gossamer-no-such/folder", GS_NEVER), -ENOENT);
-    return unused;
-}
-
-TEST(what_is_no_address_is_refused)
-{
-    run_with(1, dial_nonsense);
 }
 
 /* ---- Several addresses ---- */
 
-static void *fall_over(void *unused)
+THREAD_TEST(address_that_is_dead_or_refuses_is_passed_over, run_both_unwatched)
 {
     struct place places[] = {silent_place(), refusing_place(), silent_place(), live_place()};
     const unsigned lists[][2] = {{0, 3}, {1, 3}, {3, 0}};
@@ -223,15 +207,9 @@ static void *fall_over(void *unused)
     gs_close(fd);
     for (int i = 0; i < 4; i++)
         close_place(&places[i]);
-    return unused;
 }
 
-TEST(address_that_is_dead_or_refuses_is_passed_over)
-{
-    run_both_unwatched(fall_over);
-}
-
-static void *fail_everywhere(void *unused)
+THREAD_TEST(dial_fails_when_all_addresses_have_failed, run_both_unwatched)
 {
     struct place places[20];
     for (int i = 0; i < 20; i++)
@@ -246,15 +224,9 @@ static void *fail_everywhere(void *unused)
     gs_close(fd);
     for (int i = 0; i < 20; i++)
         close_place(&places[i]);
-    return unused;
 }
 
-TEST(dial_fails_when_all_addresses_have_failed)
-{
-    run_both_unwatched(fail_everywhere);
-}
-
-static void *reach_the_deadline(void *unused)
+THREAD_TEST(deadline_ends_all_attempts, run_both_unwatched)
 {
     struct place places[] = {silent_place(), silent_place(), refusing_place()};
     list_places(places, 3);
@@ -266,12 +238,6 @@ static void *reach_the_deadline(void *unused)
     MUST_EQ(open_descriptors(), before);
     for (int i = 0; i < 3; i++)
         close_place(&places[i]);
-    return unused;
-}
-
-TEST(deadline_ends_all_attempts)
-{
-    run_both_unwatched(reach_the_deadline);
 }
 
 static void *accept_two_later(void *listener)
@@ -286,7 +252,7 @@ static void *accept_two_later(void *listener)
 }
 
 /* The kernel asks again after a second. */
-static void *win_late(void *unused)
+THREAD_TEST(first_attempt_can_win_after_the_second_has_started, run_both)
 {
     struct place places[] = {silent_place(), silent_place()};
     list_places(places, 2);
@@ -297,12 +263,6 @@ static void *win_late(void *unused)
     gs_close(fd);
     for (int i = 0; i < 2; i++)
         close_place(&places[i]);
-    return unused;
-}
-
-TEST(first_attempt_can_win_after_the_second_has_started)
-{
-    run_both(win_late);
 }
 
 static void *alternate(void *unused)
@@ -534,7 +494,7 @@ static void *dial_often(void *unused)
     return unused;
 }
 
-static void *dial_from_all(void *unused)
+THREAD_TEST(threads_of_several_workers_dial_at_the_same_time, run_both)
 {
     struct place places[] = {refusing_place(), live_place()};
     struct gs_thread *dialers[DIALERS];
@@ -554,10 +514,4 @@ static void *dial_from_all(void *unused)
         join(dialers[i]);
     for (int i = 0; i < 2; i++)
         close_place(&places[i]);
-    return unused;
-}
-
-TEST(threads_of_several_workers_dial_at_the_same_time)
-{
-    run_both(dial_from_all);
 }

@@ -3,9 +3,7 @@
 #include "tests/thread/net/names.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <sys/stat.h>
 
 static const struct sockaddr_storage anything = {.ss_family = AF_INET};
 

@@ -3,10 +3,6 @@
 #include "tests/thread/fixture.h"
 
 #include <gossamer/resumable.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
 
 #define STACK_SIZE ((size_t)256 << 10)
 enum { THREADS = 50, WORKERS = 3, JOINED = 2000 };
@@ -66,7 +62,7 @@ TEST(stack_may_be_unmapped_by_what_is_called_at_the_end_of_its_thread)
 
 /* They are joined at the first moment, while the worker of each may still be completing it: on a
  * busy machine it needs the CPU for that. */
-static void *join_and_overwrite(void *unused)
+THREAD_TEST(stack_may_be_overwritten_as_soon_as_its_thread_is_joined, run_on_two)
 {
     struct stack stack = {new_stack(), 0};
     const struct gs_thread_attributes attributes = {
@@ -81,15 +77,10 @@ static void *join_and_overwrite(void *unused)
             *(volatile uintptr_t *)(top - n) = UINTPTR_MAX;
     }
     MUST_EQ(munmap(stack.memory, STACK_SIZE), 0);
-    return unused;
 }
 
-TEST(stack_may_be_overwritten_as_soon_as_its_thread_is_joined)
-{
-    run_with(2, join_and_overwrite);
-}
-
-static void *refuse(void *unused)
+THREAD_TEST(function_for_the_end_is_refused_for_threads_that_are_joined_or_have_a_stack_of_ours,
+            run_on_one)
 {
     struct stack stack = {new_stack(), 0};
     struct gs_thread *thread;
@@ -99,12 +90,6 @@ static void *refuse(void *unused)
     attributes.stack_size = STACK_SIZE;
     MUST_EQ(gs_thread_spawn(&attributes, wait_a_little, &stack, &thread), -EINVAL);
     MUST_EQ(munmap(stack.memory, STACK_SIZE), 0);
-    return unused;
-}
-
-TEST(function_for_the_end_is_refused_for_threads_that_are_joined_or_have_a_stack_of_ours)
-{
-    run_with(1, refuse);
 }
 
 static void *compare_worker(void *number)

@@ -6,15 +6,7 @@
 #include "thread/context/sanitizer.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <netinet/in.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 #define TIMEOUT_SECONDS 60
 /* After this many runs in a row that do not reach the n-th call, no run is assumed to reach it. */

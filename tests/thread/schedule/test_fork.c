@@ -1,12 +1,6 @@
 #include "tests/thread/schedule/forking.h"
 #include "thread/schedule/thread.h"
 
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/wait.h>
-
 static int status_of(pid_t pid)
 {
     int status = -1;

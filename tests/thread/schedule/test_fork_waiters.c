@@ -4,10 +4,6 @@
 #include "tests/thread/schedule/forking.h"
 #include "thread/schedule/thread.h"
 
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/wait.h>
-
 enum { CHILD_SECONDS = 20, NEW_THREADS = 4 };
 
 /* act: what the child does to the waiting thread. finish: how the parent ends the wait. */

@@ -1,7 +1,5 @@
 #include "tests/thread/fixture.h"
 
-#include <stdatomic.h>
-
 enum { WORKERS = 2, ROUNDS = 2000 };
 
 static atomic_int ran;

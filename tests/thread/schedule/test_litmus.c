@@ -5,10 +5,6 @@
 #include "tests/thread/fixture.h"
 #include "thread/schedule/thread.h"
 
-#include <sched.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
-
 enum { PAIRS = 8, WORKERS = 3 };
 
 #if GS_TSAN

@@ -1,8 +1,6 @@
 /* Threads that any worker may run, and that do nothing but yield. */
 #include "tests/thread/fixture.h"
 
-#include <stdatomic.h>
-
 enum { WORKERS = 2 };
 
 static atomic_bool yields, has_run;

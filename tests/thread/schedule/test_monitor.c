@@ -1,11 +1,6 @@
 #include "tests/thread/schedule/stuck.h"
 #include "thread/schedule/thread.h"
 
-#include <netinet/in.h>
-#include <pthread.h>
-#include <sys/syscall.h>
-#include <time.h>
-
 static const struct gs_thread_attributes mobile = {.name = "mobile", .migrates = true};
 
 static void run_two(gs_thread_fn *first)

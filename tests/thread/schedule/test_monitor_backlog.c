@@ -3,10 +3,6 @@
 #include "tests/thread/schedule/stuck.h"
 #include "thread/schedule/thread.h"
 
-#include <fcntl.h>
-#include <pthread.h>
-#include <sys/syscall.h>
-
 /* The preparations of a test are finished well before its worker counts as stuck, and a deadline of
  * SLEEP_NS passes in between, on a busy machine too: a worker is reported once. */
 #define STUCK_NS (400 * GS_MILLISECOND)

@@ -4,11 +4,6 @@
 #include "base/sanitized.h"
 #include "tests/thread/fixture.h"
 
-#include <netinet/in.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/socket.h>
-
 #if GS_ASAN || GS_TSAN || !defined(__x86_64__)
 #define ROUNDS 200
 #else

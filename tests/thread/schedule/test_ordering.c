@@ -6,8 +6,6 @@
 #include "thread/schedule/thread.h"
 
 #include <gossamer/resumable.h>
-#include <sched.h>
-#include <stdatomic.h>
 
 static atomic_int moment;
 static int written;
@@ -74,7 +72,7 @@ static void *occupy(void *unused)
     return unused;
 }
 
-static void *park_until_woken_twice(void *unused)
+THREAD_TEST(parked_thread_sees_what_was_written_before_a_second_wake_up, run_two)
 {
     tell(gs_thread_self());
     struct gs_thread *waker = spawn_on(2, unpark_twice), *occupier = spawn_on(1, occupy);
@@ -83,12 +81,6 @@ static void *park_until_woken_twice(void *unused)
     reach(3);
     join(waker);
     join(occupier);
-    return unused;
-}
-
-TEST(parked_thread_sees_what_was_written_before_a_second_wake_up)
-{
-    run_two(park_until_woken_twice);
 }
 
 static struct gs_resumable resumable;
@@ -115,7 +107,7 @@ static void read_in_second_step(struct gs_resumable *self)
     gs_thread_unpark(told_thread());
 }
 
-static void *start_and_wake_twice(void *unused)
+THREAD_TEST(resumable_sees_what_was_written_before_a_second_wake_up, run_two)
 {
     tell(gs_thread_self());
     gs_resumable_init(&resumable, read_in_second_step);
@@ -125,12 +117,6 @@ static void *start_and_wake_twice(void *unused)
     occupy(NULL);
     MUST_EQ(gs_thread_park(GS_NEVER), 0);
     join(waker);
-    return unused;
-}
-
-TEST(resumable_sees_what_was_written_before_a_second_wake_up)
-{
-    run_two(start_and_wake_twice);
 }
 
 /* ---- Cancellation ---- */
@@ -151,7 +137,7 @@ static void *park_canceled(void *unused)
 }
 
 /* As gs_threads_cancel_all does, which has found the thread before in its control block. */
-static void *cancel_one_that_has_not_started(void *unused)
+THREAD_TEST(thread_that_becomes_live_can_be_canceled_by_any_worker, run_two)
 {
     struct gs_thread *canceler = spawn_on(2, cancel_told);
     await(1);
@@ -161,12 +147,6 @@ static void *cancel_one_that_has_not_started(void *unused)
     await(3);
     join(thread);
     join(canceler);
-    return unused;
-}
-
-TEST(thread_that_becomes_live_can_be_canceled_by_any_worker)
-{
-    run_two(cancel_one_that_has_not_started);
 }
 
 static void *cancel_and_make_room(void *unused)
@@ -194,7 +174,7 @@ static void *sleep_below_a_stuck_one(void *unused)
     return unused;
 }
 
-static void *cancel_by_the_monitor(void *unused)
+THREAD_TEST(monitor_that_cancels_a_wait_sees_what_it_is, run_two)
 {
     const struct gs_thread_attributes mobile = {.migrates = true};
     struct gs_thread *thread, *canceler = spawn_on(2, cancel_and_make_room);
@@ -202,12 +182,6 @@ static void *cancel_by_the_monitor(void *unused)
     MUST_EQ(gs_thread_spawn(&mobile, sleep_below_a_stuck_one, NULL, &thread), 0);
     join(thread);
     join(canceler);
-    return unused;
-}
-
-TEST(monitor_that_cancels_a_wait_sees_what_it_is)
-{
-    run_two(cancel_by_the_monitor);
 }
 
 /* ---- A list that any kernel thread changes ---- */

@@ -10,13 +10,12 @@ static void *spawn_by_priority(void *unused)
 {
     const struct gs_thread_attributes low = {.priority = GS_PRIORITY_LOW},
                                       high = {.priority = GS_PRIORITY_HIGH};
-    (void)unused;
     clear_calls();
     MUST_EQ(gs_thread_spawn(&low, log_number, "l", NULL), 0);
     MUST_EQ(gs_thread_spawn(NULL, log_number, "n", NULL), 0);
     MUST_EQ(gs_thread_spawn(&high, log_number, "h", NULL), 0);
     MUST_EQ(gs_thread_spawn(&high, log_number, "H", NULL), 0);
-    return NULL;
+    return unused;
 }
 
 TEST(higher_priority_runs_first_and_equals_in_turn)
@@ -52,26 +51,18 @@ static bool has_run;
 
 static void *run_low(void *unused)
 {
-    (void)unused;
     has_run = true;
-    return NULL;
+    return unused;
 }
 
-static void *starve(void *unused)
+THREAD_TEST(low_priority_is_not_starved, run_on_one)
 {
     const struct gs_thread_attributes low = {.priority = GS_PRIORITY_LOW};
-    (void)unused;
     gs_thread_set_priority(gs_thread_self(), GS_PRIORITY_HIGH);
     MUST_EQ(gs_thread_spawn(&low, run_low, NULL, NULL), 0);
     for (int i = 0; i < 1000 && !has_run; i++)
         gs_thread_yield();
     MUST(has_run);
-    return NULL;
-}
-
-TEST(low_priority_is_not_starved)
-{
-    run_with(1, starve);
 }
 
 enum { HIGH_THREADS = 3, HIGH_TURNS = 64 * 40 };
@@ -89,18 +80,16 @@ static void *take_turns(void *priority)
 
 static void *take_high_turns(void *unused)
 {
-    (void)unused;
     for (unsigned i = 0; i < HIGH_TURNS; i++)
         gs_thread_yield();
     high_left--;
-    return NULL;
+    return unused;
 }
 
 static void *spawn_of_each_class(void *unused)
 {
     const struct gs_thread_attributes low = {.priority = GS_PRIORITY_LOW},
                                       high = {.priority = GS_PRIORITY_HIGH};
-    (void)unused;
     memset(turns_of, 0, sizeof turns_of);
     high_left = HIGH_THREADS;
     for (int i = 0; i < 2; i++) {
@@ -110,7 +99,7 @@ static void *spawn_of_each_class(void *unused)
     }
     for (int i = 0; i < HIGH_THREADS; i++)
         MUST_EQ(gs_thread_spawn(&high, take_high_turns, NULL, NULL), 0);
-    return NULL;
+    return unused;
 }
 
 /* Every 64 switches, one thread of each lower priority runs first. */

@@ -4,7 +4,6 @@
 #include "tests/thread/fixture.h"
 
 #include <gossamer/scope.h>
-#include <stdatomic.h>
 
 enum { WORKERS = 3, OWNERS = 6, ROUNDS_MIN = 30, TIME_MS = 400 };
 enum { POISON = 0x5a };

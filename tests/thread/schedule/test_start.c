@@ -3,11 +3,6 @@
 #include "thread/schedule/worker.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
 
 /* Each system call, allocation and creation of a kernel thread that the start of the runtime needs
  * fails once. The run must either work without it, or return an error and leak nothing. In this
@@ -327,7 +322,7 @@ static int read_one(int fd)
 }
 
 /* The run has no entry for any descriptor yet. */
-static void *use_first(void *unused)
+THREAD_TEST(first_call_for_a_descriptor_without_memory_is_no_bad_descriptor, run_on_one)
 {
     static int (*const first_calls[])(int fd) = {wait_for, poll_one, select_one, accept_one,
                                                  read_one};
@@ -341,12 +336,6 @@ static void *use_first(void *unused)
     }
     close(pipe[0]);
     close(pipe[1]);
-    return unused;
-}
-
-TEST(first_call_for_a_descriptor_without_memory_is_no_bad_descriptor)
-{
-    run_with(1, use_first);
 }
 
 /* ---- Runs of several kernel threads ---- */

@@ -3,7 +3,6 @@
 #include "thread/schedule/thread.h"
 
 #include <dlfcn.h>
-#include <sys/mman.h>
 
 /* Threads with their own thread-local storage, which the dynamic linker creates as for kernel
  * threads; and threads that start in a context of the caller. */

@@ -2,9 +2,6 @@
 #include "tests/thread/fixture.h"
 #include "thread/context/sanitizer.h"
 
-#include <stdatomic.h>
-#include <sys/mman.h>
-
 enum { THREADS = 6 };
 
 /* ---- Frames ---- */
@@ -175,7 +172,7 @@ static bool is_waited_for(void)
 
 /* Another thread waits for the mutex, so unlocking hands the mutex over: once in the thread itself,
  * and once in a call on the worker's stack. */
-static void *lock_on_worker_stack(void *unused)
+THREAD_TEST(mutex_locked_in_a_call_on_the_worker_stack_belongs_to_the_thread, run_both)
 {
     for (int unlocks_there = 0; unlocks_there < 2; unlocks_there++) {
         gs_thread_call_on_worker_stack(lock, NULL);
@@ -195,12 +192,6 @@ static void *lock_on_worker_stack(void *unused)
         MUST_EQ(gs_mutex_lock(&mutex, 0), 0);
         gs_thread_call_on_worker_stack(unlock, NULL);
     }
-    return unused;
-}
-
-TEST(mutex_locked_in_a_call_on_the_worker_stack_belongs_to_the_thread)
-{
-    run_both(lock_on_worker_stack);
 }
 
 /* ---- A fork ---- */
@@ -211,15 +202,9 @@ static void *fork_here(void *unused)
     return unused;
 }
 
-static void *fork_on_worker_stack(void *unused)
+THREAD_TEST(call_on_the_worker_stack_may_not_fork, run_both)
 {
     /* With a sanitizer the call is made on the thread's own stack. */
     if (GS_ASAN + GS_TSAN == 0)
         gs_thread_call_on_worker_stack(fork_here, NULL);
-    return unused;
-}
-
-TEST(call_on_the_worker_stack_may_not_fork)
-{
-    run_both(fork_on_worker_stack);
 }

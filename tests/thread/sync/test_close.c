@@ -4,12 +4,7 @@
 #include "tests/thread/fixture.h"
 #include "thread/context/sanitizer.h"
 
-#include <fcntl.h>
 #include <gossamer/loop.h>
-#include <netinet/in.h>
-#include <stdatomic.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 
 enum {
     READERS = 2, /* they run on the second worker */

@@ -3,13 +3,6 @@
 #include "tests/refused_call.h"
 #include "tests/thread/fixture.h"
 
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-
 enum { CHANNEL, PIPE, CHILD, SIGNALS, CASES };
 
 static sigset_t signals, unsent;
@@ -234,7 +227,7 @@ TEST(signals_that_are_not_chosen_stay_pending)
     run_both(wait_for_sets);
 }
 
-static void *select_many(void *unused)
+THREAD_TEST(select_of_many_descriptors, run_both)
 {
     enum { MANY = 12 };
     struct gs_select cases[MANY];
@@ -252,12 +245,6 @@ static void *select_many(void *unused)
     }
     for (int i = 0; i < 2 * MANY; i++)
         gs_close(pipes[i / 2][i % 2]);
-    return unused;
-}
-
-TEST(select_of_many_descriptors)
-{
-    run_both(select_many);
 }
 
 /* ---- Errors ---- */
@@ -269,7 +256,7 @@ static long find_no_child(long call, void *times)
     return call == SYS_pidfd_open && (*left)-- > 0 ? -ESRCH : 0;
 }
 
-static void *lose_a_child(void *unused)
+THREAD_TEST(select_tries_again_when_a_child_is_not_found, run_on_one)
 {
     enum { PIPES = 3 };
     struct gs_select cases[PIPES + 1] = {[PIPES] = {.child = start_paused_child()}};
@@ -286,12 +273,6 @@ static void *lose_a_child(void *unused)
     MUST_EQ(gs_select(cases, PIPES + 1, GS_NEVER), PIPES);
     for (int i = 0; i < 2 * PIPES; i++)
         gs_close(pipes[i / 2][i % 2]);
-    return unused;
-}
-
-TEST(select_tries_again_when_a_child_is_not_found)
-{
-    run_with(1, lose_a_child);
 }
 
 static void *run_out(void *unused)

@@ -29,7 +29,7 @@ static void must_join_at_once(struct gs_thread *thread, void *expected)
 
 /* ---- One thread ---- */
 
-static void *select_one(void *unused)
+THREAD_TEST(end_of_a_thread_ends_the_wait_and_the_thread_can_still_be_joined, run_both)
 {
     int number;
     struct gs_thread *thread = spawn(end, &number);
@@ -40,15 +40,9 @@ static void *select_one(void *unused)
     MUST_EQ(gs_select(&one, 1, 0), 0);
     MUST_EQ(one.result, 0);
     must_join_at_once(thread, &number);
-    return unused;
 }
 
-TEST(end_of_a_thread_ends_the_wait_and_the_thread_can_still_be_joined)
-{
-    run_both(select_one);
-}
-
-static void *select_late(void *unused)
+THREAD_TEST(thread_that_has_not_ended_lets_the_deadline_pass_and_goes_on, run_both)
 {
     struct gs_thread *thread = spawn(park_and_end, NULL), *self = gs_thread_self();
     struct gs_select cases[] = {case_of(thread), case_of(thread), case_of(self)};
@@ -60,12 +54,6 @@ static void *select_late(void *unused)
     int index = gs_select(cases, 2, GS_NEVER);
     MUST(index == 0 || index == 1);
     must_join_at_once(thread, NULL);
-    return unused;
-}
-
-TEST(thread_that_has_not_ended_lets_the_deadline_pass_and_goes_on)
-{
-    run_both(select_late);
 }
 
 static void *select_for_long(void *thread)
@@ -74,7 +62,7 @@ static void *select_for_long(void *thread)
     return (void *)(intptr_t)gs_select(&one, 1, GS_NEVER);
 }
 
-static void *cancel_selects(void *unused)
+THREAD_TEST(canceled_select_leaves_the_thread_alone, run_both)
 {
     struct gs_thread *thread = spawn(park_and_end, NULL);
     for (int i = 0; i < 20; i++) {
@@ -86,12 +74,6 @@ static void *cancel_selects(void *unused)
     }
     gs_thread_unpark(thread);
     join(thread);
-    return unused;
-}
-
-TEST(canceled_select_leaves_the_thread_alone)
-{
-    run_both(cancel_selects);
 }
 
 static void *wait_in_vain(void *unused)
@@ -126,7 +108,7 @@ struct mixed {
     int pipe[2], item;
 };
 
-static void *select_mixed(void *unused)
+THREAD_TEST(ends_of_threads_are_waited_for_beside_channels_and_descriptors, run_both)
 {
     struct mixed mixed;
     char byte;
@@ -151,12 +133,6 @@ static void *select_mixed(void *unused)
     gs_channel_free(mixed.channel);
     gs_close(mixed.pipe[0]);
     gs_close(mixed.pipe[1]);
-    return unused;
-}
-
-TEST(ends_of_threads_are_waited_for_beside_channels_and_descriptors)
-{
-    run_both(select_mixed);
 }
 
 /* ---- Several calls that wait for the same thread ---- */
@@ -171,7 +147,7 @@ static void *select_and_tell(void *thread)
     return NULL;
 }
 
-static void *select_together(void *unused)
+THREAD_TEST(all_calls_that_wait_for_the_same_thread_return, run_both)
 {
     for (int i = 0; i < 50; i++) {
         struct gs_thread *thread = spawn(park_and_end, NULL);
@@ -186,12 +162,6 @@ static void *select_together(void *unused)
         MUST_EQ(gs_wait_group_wait(&selected, GS_NEVER), 0);
         must_join_at_once(thread, NULL);
     }
-    return unused;
-}
-
-TEST(all_calls_that_wait_for_the_same_thread_return)
-{
-    run_both(select_together);
 }
 
 /* ---- Races: the stacks are freed as soon as that is permitted ---- */
@@ -240,7 +210,7 @@ static void *select_racing(void *number_)
     return NULL;
 }
 
-static void *race(void *unused)
+THREAD_TEST(threads_that_end_at_any_moment_may_be_joined_and_freed_at_once, run_both)
 {
     struct gs_thread *threads[3];
     for (uintptr_t i = 0; i < 3; i++) {
@@ -249,12 +219,6 @@ static void *race(void *unused)
     }
     for (int i = 0; i < 3; i++)
         join(threads[i]);
-    return unused;
-}
-
-TEST(threads_that_end_at_any_moment_may_be_joined_and_freed_at_once)
-{
-    run_both(race);
 }
 
 /* ---- The thread forks ---- */
