@@ -89,7 +89,7 @@ SERVE_TEST(long_rest_of_a_body_ends_the_connection_and_the_response_arrives,
     gs_close(fd);
 }
 
-static void *send_wrong_bodies(void *unused)
+THREAD(send_wrong_bodies)
 {
     start_server();
     const char *answer = ask(POST "Transfer-Encoding: chunked\r\n\r\nzz\r\n");
@@ -101,7 +101,6 @@ static void *send_wrong_bodies(void *unused)
     MUST_CONTAIN(ask(POST "Content-Length: 3\r\n\r\nab"), "HTTP/1.1 408 ");
     MUST_CONTAIN(ask(POST "Transfer-Encoding: chunked\r\n\r\n3\r\nab"), "HTTP/1.1 408 ");
     stop_server();
-    return unused;
 }
 
 TEST(bodies_that_are_malformed_too_long_or_too_slow_are_refused)

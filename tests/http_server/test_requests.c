@@ -85,7 +85,7 @@ static void refuse(const char *request, const char *status)
     MUST_EQ(__atomic_load_n(&handled, __ATOMIC_RELAXED), before);
 }
 
-static void *be_refused(void *unused)
+THREAD(be_refused)
 {
     start_server();
 #define POST "POST / HTTP/1.1\r\nHost: h\r\n"
@@ -113,7 +113,6 @@ static void *be_refused(void *unused)
            "01234567890123456789012345678901234567890123456789\r\n\r\n",
            " 431 ");
     stop_server();
-    return unused;
 }
 
 TEST(ambiguous_malformed_and_large_requests_are_refused)
@@ -160,7 +159,7 @@ SERVE_TEST(largest_limits_limit_nothing, (struct gs_http_server){.handler = say_
     gs_close(fd);
 }
 
-static void *be_too_slow(void *unused)
+THREAD(be_too_slow)
 {
     static struct heard heard;
     start_server();
@@ -172,7 +171,6 @@ static void *be_too_slow(void *unused)
     gs_close(fd);
     MUST(ends_with(ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), "\n")); /* then is idle */
     stop_server();
-    return unused;
 }
 
 TEST(slow_heads_and_idle_connections_are_timed_out)

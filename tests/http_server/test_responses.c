@@ -179,7 +179,7 @@ SERVE_TEST(write_to_a_client_that_has_gone_is_an_error,
     MUST(write_error == -EPIPE || write_error == -ECONNRESET);
 }
 
-static void *send_on(void *unused)
+THREAD(send_on)
 {
     static struct heard heard;
     heard.n = 0;
@@ -194,7 +194,6 @@ static void *send_on(void *unused)
     MUST_EQ(hear(fd, &heard, NULL), 0);
     gs_close(fd);
     stop_server();
-    return unused;
 }
 
 TEST(client_may_send_on_after_its_last_response)

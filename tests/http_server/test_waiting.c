@@ -41,7 +41,7 @@ static void close_all(const int fds[CLIENTS])
 
 /* ---- No thread, no stack ---- */
 
-static void *be_idle(void *unused)
+THREAD(be_idle)
 {
     int fds[CLIENTS];
     struct gs_threads_stats stats;
@@ -57,7 +57,6 @@ static void *be_idle(void *unused)
     while (live_threads() != before + 1 + keepers)
         gs_thread_end_turn();
     stop_server();
-    return unused;
 }
 
 TEST(connections_that_wait_have_no_stacks)
@@ -158,7 +157,7 @@ static void ask_and_be_busy(struct gs_http_exchange *exchange, void *unused)
     greet(exchange, unused);
 }
 
-static void *be_seen_late(void *unused)
+THREAD(be_seen_late)
 {
     static struct heard heard;
     start_server();
@@ -175,7 +174,6 @@ static void *be_seen_late(void *unused)
         gs_close(late);
     }
     stop_server();
-    return unused;
 }
 
 TEST(a_request_that_arrives_in_time_is_served_although_the_worker_is_busy_until_later)
@@ -195,7 +193,7 @@ static void *meet_drain(void *fd)
     return NULL;
 }
 
-static void *drain_as_requests_arrive(void *unused)
+THREAD(drain_as_requests_arrive)
 {
     struct gs_thread *clients[CLIENTS];
     int fds[CLIENTS];
@@ -212,7 +210,6 @@ static void *drain_as_requests_arrive(void *unused)
         for (int i = 0; i < CLIENTS; i++)
             join(clients[i]);
     }
-    return unused;
 }
 
 TEST(a_request_as_the_server_drains_is_answered_or_the_connection_is_closed)
@@ -224,7 +221,7 @@ TEST(a_request_as_the_server_drains_is_answered_or_the_connection_is_closed)
                    drain_as_requests_arrive);
 }
 
-static void *drain_half_a_head(void *unused)
+THREAD(drain_half_a_head)
 {
     static struct heard heard;
     start_server();
@@ -239,7 +236,6 @@ static void *drain_half_a_head(void *unused)
     MUST_EQ(heard.n, 0);
     gs_close(half);
     gs_close(other);
-    return unused;
 }
 
 TEST(half_a_head_is_waited_for_until_the_time_for_draining_is_over)
@@ -257,7 +253,7 @@ static void greet_and_go_on(struct gs_http_exchange *exchange, void *unused)
 }
 
 /* The keepers have ended the idle connection, and so have seen that the server drains. */
-static void *drain_while_served(void *unused)
+THREAD(drain_while_served)
 {
     static struct heard heard;
     start_server();
@@ -274,7 +270,6 @@ static void *drain_while_served(void *unused)
     gs_close(idle);
     MUST_EQ((intptr_t)join(server_thread), 0);
     gs_close(server_listener);
-    return unused;
 }
 
 TEST(a_connection_that_begins_to_wait_when_the_server_has_drained_is_closed)
@@ -319,7 +314,7 @@ static void close_three(int a, int b, int c)
     gs_close(c);
 }
 
-static void *give_way_beside_a_busy_worker(void *unused)
+THREAD(give_way_beside_a_busy_worker)
 {
     static struct heard heard;
     unsigned here = gs_threads_worker(), there = 3 - here;
@@ -345,7 +340,6 @@ static void *give_way_beside_a_busy_worker(void *unused)
     close_three(oldest, next, busy);
     gs_close(fd);
     stop_server();
-    return unused;
 }
 
 TEST(connections_of_a_busy_worker_do_not_keep_others_from_giving_way)
@@ -354,7 +348,7 @@ TEST(connections_of_a_busy_worker_do_not_keep_others_from_giving_way)
     run_with(2, give_way_beside_a_busy_worker);
 }
 
-static void *leave_a_place_free(void *unused)
+THREAD(leave_a_place_free)
 {
     static struct heard heard;
     int fds[3];
@@ -374,7 +368,6 @@ static void *leave_a_place_free(void *unused)
     gs_close(fds[1]);
     gs_close(fds[2]);
     stop_server();
-    return unused;
 }
 
 TEST(no_connection_gives_way_when_a_place_is_free)
@@ -401,7 +394,7 @@ static void fork_and_greet(struct gs_http_exchange *exchange, void *unused)
     gs_thread_exit(NULL);
 }
 
-static void *serve_in_a_child(void *unused)
+THREAD(serve_in_a_child)
 {
     static struct heard heard;
     start_server();
@@ -415,7 +408,6 @@ static void *serve_in_a_child(void *unused)
     gs_close(idle);
     gs_close(forking);
     stop_server();
-    return unused;
 }
 
 TEST(in_a_child_of_fork_a_connection_ends_with_its_request)
@@ -459,7 +451,7 @@ static long refuse_stacks(long number, void *unused)
 }
 
 /* Requests on all connections at once; as many are answered as there are stacks. */
-static void *want_threads(void *unused)
+THREAD(want_threads)
 {
     static struct heard heard;
     int fds[CLIENTS];
@@ -489,7 +481,6 @@ static void *want_threads(void *unused)
     connect_all(fds); /* no place was lost */
     close_all(fds);
     stop_server();
-    return unused;
 }
 
 TEST(without_memory_for_its_thread_a_request_ends_its_connection)
@@ -504,7 +495,7 @@ TEST(without_memory_for_its_thread_a_request_ends_its_connection)
 
 /* ---- The end of the run ---- */
 
-static void *wait_for_each_other(void *unused)
+THREAD(wait_for_each_other)
 {
     int fds[CLIENTS];
     start_server();
@@ -518,7 +509,6 @@ static void *wait_for_each_other(void *unused)
         gs_thread_end_turn();
     gs_thread_cancel(server_thread);
     (void)!gs_thread_join(server_thread, GS_NEVER, NULL);
-    return unused;
 }
 
 /* In a child, which does not free what the threads had. */

@@ -113,6 +113,16 @@ static inline uint64_t after(uint64_t wait_ns)
     return gs_clock_now() + wait_ns;
 }
 
+/* A thread that neither needs its argument nor has a result. */
+#define THREAD(name_)                                                                              \
+    static void name_##_body(void);                                                                \
+    static void *name_(void *unused)                                                               \
+    {                                                                                              \
+        name_##_body();                                                                            \
+        return unused;                                                                             \
+    }                                                                                              \
+    static void name_##_body(void)
+
 /* A log to which each thread appends a letter. */
 static char calls[256];
 

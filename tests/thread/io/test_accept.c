@@ -46,7 +46,7 @@ static bool lengths_are_known(void)
     return is_known;
 }
 
-static void *accept_those_there(void *unused)
+THREAD(accept_those_there)
 {
     listener = listen_anywhere(&address);
     for (unsigned i = 0; i < CLIENTS; i++)
@@ -59,7 +59,6 @@ static void *accept_those_there(void *unused)
     MUST_EQ(accept_until(after(GS_MILLISECOND)), -ETIMEDOUT);
     MUST_EQ(accept_until(0), -ETIMEDOUT);
     close_all();
-    return unused;
 }
 
 TEST(empty_accept_queue_is_not_tried)
@@ -76,13 +75,12 @@ TEST(empty_accept_queue_is_not_tried)
     }
 }
 
-static void *accept_each(void *unused)
+THREAD(accept_each)
 {
     for (unsigned i = 0; i < CLIENTS; i++) {
         accepted[i] = accept_until(GS_NEVER);
         MUST(accepted[i] >= 0);
     }
-    return unused;
 }
 
 /* The thread waits for each of them, after it has found that there are no more. */
@@ -114,7 +112,7 @@ THREAD_TEST(connection_taken_by_others_is_no_error, run_both)
 }
 
 /* A call on a number that is not open finds out nothing about the file that gets it then. */
-static void *accept_before_and_after_it_listens(void *unused)
+THREAD(accept_before_and_after_it_listens)
 {
     const struct sockaddr_un unnamed = {.sun_family = AF_UNIX};
     listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -125,7 +123,6 @@ static void *accept_before_and_after_it_listens(void *unused)
     MUST_EQ(listen(listener, 1), 0);
     MUST_EQ(accept_until(after(GS_MILLISECOND)), -ETIMEDOUT);
     gs_close(listener);
-    return unused;
 }
 
 TEST(accept_of_a_number_that_is_not_open_has_no_effect_on_the_next_file)

@@ -183,7 +183,7 @@ static void read_after_theft(const struct source *source, uint64_t wait_ns)
         fail(source->name, "fed", n);
 }
 
-static void *read_all_sources(void *unused)
+THREAD(read_all_sources)
 {
     steal_at = SYS_readv;
     steal = drain;
@@ -198,14 +198,13 @@ static void *read_all_sources(void *unused)
             close(peer);
         }
     is_nowait_refused = false;
-    return unused;
 }
 
 /* ---- Files that are written to ---- */
 
 static atomic_bool is_written;
 
-static void *drain_peer(void *unused)
+THREAD(drain_peer)
 {
     in_mode(peer, false);
     while (!is_written) {
@@ -213,7 +212,6 @@ static void *drain_peer(void *unused)
             ;
         gs_thread_sleep(after(GS_MILLISECOND));
     }
-    return unused;
 }
 
 static char text[1 << 16];
@@ -246,11 +244,10 @@ static void write_to_full(bool is_blocking)
     close(peer);
 }
 
-static void *write_to_full_terminal(void *unused)
+THREAD(write_to_full_terminal)
 {
     write_to_full(true);
     write_to_full(false);
-    return unused;
 }
 
 /* ---- Other calls ---- */
@@ -270,7 +267,7 @@ static void connect_one(void)
     close(client);
 }
 
-static void *accept_after_theft(void *unused)
+THREAD(accept_after_theft)
 {
     struct sockaddr_in address;
     listener = listen_anywhere(&address);
@@ -288,7 +285,6 @@ static void *accept_after_theft(void *unused)
         gs_close(accepted);
     }
     gs_close(listener);
-    return unused;
 }
 
 static void fill(void)
@@ -299,7 +295,7 @@ static void fill(void)
         ;
 }
 
-static void *send_file_after_theft(void *unused)
+THREAD(send_file_after_theft)
 {
     off_t offset = 0;
     int file = memfd_create("file", MFD_CLOEXEC);
@@ -316,7 +312,6 @@ static void *send_file_after_theft(void *unused)
         close(peer);
     }
     close(file);
-    return unused;
 }
 
 /* A terminal whose other end is closed, and that is full, stays ready. */
@@ -333,15 +328,14 @@ static void write_to_ready(bool is_blocking)
     close(peer);
 }
 
-static void *write_to_ready_terminal(void *unused)
+THREAD(write_to_ready_terminal)
 {
     write_to_ready(true);
     write_to_ready(false);
-    return unused;
 }
 
 /* To a listener whose queue is full, until that is emptied. */
-static void *connect_to_crowded(void *unused)
+THREAD(connect_to_crowded)
 {
     int clients[3], crowded = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const struct sockaddr *address = (struct sockaddr *)&unix_address;
@@ -359,7 +353,6 @@ static void *connect_to_crowded(void *unused)
         gs_close(clients[i]);
     close(crowded);
     unlink(unix_address.sun_path);
-    return unused;
 }
 
 /* ---- Each in a child, which a call that blocks would stop for ever ---- */

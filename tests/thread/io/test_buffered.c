@@ -210,14 +210,13 @@ THREAD_TEST(what_is_written_arrives_in_order_however_short_the_writes_are, run_o
     gs_writer_done(&writer);
 }
 
-static void *print_numbers(void *unused)
+THREAD(print_numbers)
 {
     struct script script = {0};
     struct gs_writer writer = writer_of(&script);
     MUST_EQ(gs_writer_printf(&writer, GS_NEVER, "%.10f %a\n", 1e9 / 7, 0.5), 0);
     MUST_EQ(gs_writer_flush(&writer, GS_NEVER), 0);
     MUST(!strcmp(script.written, "142857142.8571428657 0x1p-1\n"));
-    return unused;
 }
 
 THREAD_TEST(smallest_stack_suffices_for_formatted_numbers, run_on_one)
@@ -283,7 +282,7 @@ static ssize_t write_once(void *stream, const void *bytes, size_t n, uint64_t de
     return write_script(stream, bytes, n, deadline_ns);
 }
 
-static void *write_a_part(void *unused)
+THREAD(write_a_part)
 {
     struct script script = {.piece = 5};
     struct gs_writer writer;
@@ -292,7 +291,6 @@ static void *write_a_part(void *unused)
     MUST_EQ(gs_writer_flush(&writer, GS_NEVER), -ETIMEDOUT);
     MUST_EQ(script.calls, 2);
     gs_writer_done(&writer);
-    return unused;
 }
 
 static ssize_t write_nothing(void *stream, const void *bytes, size_t n, uint64_t deadline_ns)
@@ -301,14 +299,13 @@ static ssize_t write_nothing(void *stream, const void *bytes, size_t n, uint64_t
     return 0;
 }
 
-static void *write_to_nothing(void *unused)
+THREAD(write_to_nothing)
 {
     struct gs_writer writer;
     MUST_EQ(gs_writer_init_with(&writer, write_nothing, NULL, NULL, 8), 0);
     MUST_EQ(gs_writer_write(&writer, "a", 1, GS_NEVER), 0);
     MUST_EQ(gs_writer_flush(&writer, GS_NEVER), -EIO);
     gs_writer_done(&writer);
-    return unused;
 }
 
 TEST(part_of_a_write_makes_its_timeout_final)
@@ -334,7 +331,7 @@ TEST(buffer_has_a_smallest_size_and_may_lack_memory)
 
 static int fds[2];
 
-static void *send_lines(void *unused)
+THREAD(send_lines)
 {
     struct gs_writer writer;
     MUST_EQ(gs_writer_init(&writer, fds[1], NULL, 100), 0);
@@ -343,7 +340,6 @@ static void *send_lines(void *unused)
     MUST_EQ(gs_writer_flush(&writer, after(60 * GS_SECOND)), 0);
     gs_writer_done(&writer);
     gs_close(fds[1]);
-    return unused;
 }
 
 static void transfer_lines(void)
@@ -400,7 +396,7 @@ THREAD_TEST(files_are_read_and_written, run_on_one)
 
 static struct gs_semaphore waits_next, was_canceled;
 
-static void *read_canceled(void *unused)
+THREAD(read_canceled)
 {
     struct gs_reader reader;
     char *line;
@@ -413,10 +409,9 @@ static void *read_canceled(void *unused)
     gs_semaphore_post(&was_canceled);
     must_read_line(&reader, "complete");
     gs_reader_done(&reader);
-    return unused;
 }
 
-static void *cancel_reader(void *unused)
+THREAD(cancel_reader)
 {
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     MUST_EQ(gs_send_all(fds[1], "comp", 4, GS_NEVER), 4);
@@ -428,10 +423,9 @@ static void *cancel_reader(void *unused)
     join(thread);
     gs_close(fds[0]);
     gs_close(fds[1]);
-    return unused;
 }
 
-static void *write_canceled(void *unused)
+THREAD(write_canceled)
 {
     struct gs_writer writer;
     ssize_t n = 0;
@@ -444,10 +438,9 @@ static void *write_canceled(void *unused)
     MUST_EQ(gs_writer_flush(&writer, GS_NEVER), -ECANCELED);
     MUST_EQ(gs_writer_flush(&writer, 0), -ECANCELED);
     gs_writer_done(&writer);
-    return unused;
 }
 
-static void *cancel_writer(void *unused)
+THREAD(cancel_writer)
 {
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     struct gs_thread *thread = spawn(write_canceled, NULL);
@@ -456,7 +449,6 @@ static void *cancel_writer(void *unused)
     join(thread);
     gs_close(fds[0]);
     gs_close(fds[1]);
-    return unused;
 }
 
 TEST(waits_end_at_the_deadline_and_when_they_are_canceled)
@@ -465,7 +457,7 @@ TEST(waits_end_at_the_deadline_and_when_they_are_canceled)
     run_both(cancel_writer);
 }
 
-static void *write_to_closed_socket(void *unused)
+THREAD(write_to_closed_socket)
 {
     struct gs_writer writer;
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
@@ -476,7 +468,6 @@ static void *write_to_closed_socket(void *unused)
     MUST_EQ(gs_writer_write(&writer, "x", 1, GS_NEVER), -EPIPE);
     gs_writer_done(&writer);
     gs_close(fds[0]);
-    return unused;
 }
 
 TEST(writing_to_a_socket_raises_no_signal)

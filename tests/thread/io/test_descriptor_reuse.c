@@ -388,13 +388,12 @@ static bool is_pausing(void)
     return call->kind == DATAGRAM && atomic_load(&waiting->claim) == CLAIM_WAITING;
 }
 
-static void *close_it(void *unused)
+THREAD(close_it)
 {
     while (!gs_descriptor_is_in_use(gs_descriptor(fds[0])) && !is_pausing() &&
            !atomic_load(&has_returned))
         gs_thread_yield();
     way->close(fds[0]);
-    return unused;
 }
 
 static void close_all(void)
@@ -436,7 +435,7 @@ static void check_cell(void)
     close_all();
 }
 
-static void *check_table(void *unused)
+THREAD(check_table)
 {
     file = memfd_create("file", MFD_CLOEXEC);
     MUST_EQ(write(file, "contents of a file", 18), 18);
@@ -445,7 +444,6 @@ static void *check_table(void *unused)
         for (way = ways; way < ways + sizeof ways / sizeof *ways; way++)
             check_cell();
     close(file);
-    return unused;
 }
 
 TEST(call_that_waits_notices_that_its_number_is_another_files)
@@ -464,7 +462,7 @@ static void *close_other_end(void *unused)
     return unused;
 }
 
-static void *close_at_the_end_of_file(void *unused)
+THREAD(close_at_the_end_of_file)
 {
     char byte;
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
@@ -475,7 +473,6 @@ static void *close_at_the_end_of_file(void *unused)
     MUST(atomic_load(&descriptor->is_hung_up));
     MUST_EQ(gs_close(fds[0]), 0);
     MUST(!atomic_load(&descriptor->is_hung_up));
-    return unused;
 }
 
 TEST(end_of_a_file_is_forgotten_when_its_number_is_closed)

@@ -350,12 +350,11 @@ static void check_in_pool(void)
 }
 
 /* gs_forget waits until the call has been made. */
-static void *release_later(void *unused)
+THREAD(release_later)
 {
     gs_thread_sleep(after(GS_MILLISECOND));
     MUST_EQ(atomic_load(&gs_descriptor(old)->calls) & ~CALLS_DEAD, 1);
     atomic_store(&is_released, true);
-    return unused;
 }
 
 static void check_forgotten(void)
@@ -461,7 +460,7 @@ static void check_position(void)
     close_all();
 }
 
-static void *check_table(void *unused)
+THREAD(check_table)
 {
     const struct call *end = waiting_calls + sizeof waiting_calls / sizeof *waiting_calls;
     text = make_file("text");
@@ -481,7 +480,6 @@ static void *check_table(void *unused)
     check_kind_at_close();
     check_position();
     close(listener), close(text), close(socket_ends[0]), close(socket_ends[1]);
-    return unused;
 }
 
 TEST(call_that_waits_for_the_pool_leaves_the_numbers_next_file_alone)

@@ -70,7 +70,7 @@ static void join_all(struct gs_thread *threads[THREADS])
         MUST(!join(threads[i]));
 }
 
-static void *share_file(void *unused)
+THREAD(share_file)
 {
     struct gs_thread *threads[THREADS];
     struct stat stat;
@@ -80,7 +80,6 @@ static void *share_file(void *unused)
     MUST_EQ(gs_stat(AT_FDCWD, path, &stat, GS_NEVER), 0);
     MUST_EQ(stat.st_size, THREADS * RECORDS * SIZE);
     remove_file();
-    return unused;
 }
 
 TEST(many_threads_read_what_they_wrote)
@@ -243,7 +242,7 @@ THREAD_TEST(calls_on_paths_that_never_complete_hold_up_no_others, run_both)
 
 /* ---- Fork ---- */
 
-static void *fork_beside_calls(void *unused)
+THREAD(fork_beside_calls)
 {
     struct gs_thread *threads[THREADS];
     int status;
@@ -264,7 +263,6 @@ static void *fork_beside_calls(void *unused)
     MUST_EQ(WEXITSTATUS(status), 7);
     join_all(threads);
     remove_file();
-    return unused;
 }
 
 TEST(forked_child_uses_files)

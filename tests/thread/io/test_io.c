@@ -35,7 +35,7 @@ static void *echo(void *fd)
     return NULL;
 }
 
-static void *accept_all(void *unused)
+THREAD(accept_all)
 {
     for (int i = 0; i < CLIENTS; i++) {
         const struct gs_thread_attributes attributes = {.migrates = i % 2};
@@ -43,7 +43,6 @@ static void *accept_all(void *unused)
         MUST(fd >= 0);
         MUST_EQ(gs_thread_spawn(&attributes, echo, (void *)(intptr_t)fd, NULL), 0);
     }
-    return unused;
 }
 
 static int connect_to(void)
@@ -210,7 +209,7 @@ THREAD_TEST(ready_file_that_would_block_is_waited_for_again, run_on_one)
     gs_close(ends[1]);
 }
 
-static void *close_under_reader(void *unused)
+THREAD(close_under_reader)
 {
     MUST_EQ(gs_sys_pipe2(pair, O_CLOEXEC), 0);
     struct gs_thread *reader = spawn(read_byte, &pair[0]);
@@ -228,7 +227,6 @@ static void *close_under_reader(void *unused)
     MUST_EQ((intptr_t)join(reader), 'y');
     gs_close(pair[0]);
     gs_close(pair[1]);
-    return unused;
 }
 
 TEST(close_wakes_readers_and_the_number_can_be_used_again)
@@ -359,7 +357,7 @@ THREAD_TEST(files_are_read_and_written, run_both)
     MUST_EQ(gs_open(AT_FDCWD, path, &how, GS_NEVER), -ENOENT);
 }
 
-static void *wait_for_child(void *unused)
+THREAD(wait_for_child)
 {
     int status = -1;
     pid_t pid = fork();
@@ -368,7 +366,6 @@ static void *wait_for_child(void *unused)
     MUST_EQ(gs_wait_child(pid, after(20 * GS_SECOND), &status), 0);
     MUST(WIFEXITED(status) && WEXITSTATUS(status) == 7);
     MUST_EQ(gs_wait_child(pid, GS_NEVER, &status), -ECHILD);
-    return unused;
 }
 
 TEST(end_of_a_child_is_waited_for)
@@ -379,13 +376,12 @@ TEST(end_of_a_child_is_waited_for)
 static atomic_bool has_received;
 
 /* Signals that arrive before or after the wait are ignored, so they are raised repeatedly. */
-static void *raise_until_received(void *unused)
+THREAD(raise_until_received)
 {
     while (!atomic_load(&has_received)) {
         MUST_EQ(gs_thread_sleep(after(2 * GS_MILLISECOND)), 0);
         kill(getpid(), SIGUSR1);
     }
-    return unused;
 }
 
 THREAD_TEST(signal_is_waited_for, run_both)

@@ -43,7 +43,7 @@ static void *feed(void *argument)
 }
 
 /* Much more than pipes hold, in both directions. */
-static void *talk(void *argument)
+THREAD(talk)
 {
     struct gs_process process;
     char bytes[5000];
@@ -59,7 +59,6 @@ static void *talk(void *argument)
     join(feeder);
     MUST_EQ(gs_close(process.fds[1]), 0);
     MUST_EQ(end_of(&process), 0);
-    return argument;
 }
 
 THREAD_TEST(much_is_transferred_both_ways_with_several_processes, run_both)
@@ -71,7 +70,7 @@ THREAD_TEST(much_is_transferred_both_ways_with_several_processes, run_both)
         join(threads[i]);
 }
 
-static void *write_to_deaf(void *unused)
+THREAD(write_to_deaf)
 {
     struct gs_process process;
     char bytes[8];
@@ -87,7 +86,6 @@ static void *write_to_deaf(void *unused)
     MUST_EQ(gs_close(process.fds[0]), 0);
     MUST_EQ(gs_close(process.fds[1]), 0);
     MUST_EQ(end_of(&process), 0);
-    return unused;
 }
 
 TEST(write_to_a_process_that_has_closed_its_input_fails)
@@ -99,7 +97,7 @@ TEST(write_to_a_process_that_has_closed_its_input_fails)
 
 /* ---- Ending the process ---- */
 
-static void *wait_until_deadline(void *unused)
+THREAD(wait_until_deadline)
 {
     struct gs_process process;
     char *arguments[] = {"sleep", "1000", NULL}, bytes[8];
@@ -112,7 +110,6 @@ static void *wait_until_deadline(void *unused)
     MUST_EQ(end_of(&process), -SIGKILL);
     MUST_EQ(gs_read(process.fds[1], bytes, sizeof bytes, GS_NEVER), 0);
     MUST_EQ(gs_close(process.fds[1]), 0);
-    return unused;
 }
 
 TEST(process_is_waited_for_with_a_deadline)
@@ -121,7 +118,7 @@ TEST(process_is_waited_for_with_a_deadline)
 }
 
 /* As the header recommends. */
-static void *wait_until_canceled(void *unused)
+THREAD(wait_until_canceled)
 {
     struct gs_process process;
     char *arguments[] = {"sleep", "1000", NULL};
@@ -137,16 +134,14 @@ static void *wait_until_canceled(void *unused)
     MUST_EQ(gs_spawn_process("true", (char *[]){"true", NULL}, NULL, &process), 0);
     MUST_EQ(gs_thread_set_cancelable(false), true);
     MUST_EQ(end_of(&process), 0);
-    return unused;
 }
 
-static void *cancel_the_waiter(void *unused)
+THREAD(cancel_the_waiter)
 {
     struct gs_thread *waiter = spawn(wait_until_canceled, NULL);
     MUST_EQ(gs_thread_sleep(after(5 * GS_MILLISECOND)), 0);
     gs_thread_cancel(waiter);
     join(waiter);
-    return unused;
 }
 
 TEST(canceled_thread_leaves_its_process_and_can_kill_it)
@@ -185,7 +180,7 @@ static unsigned long long signals_in(const char *status, const char *name)
     return strtoull(line + strlen(name), NULL, 16) & ~LIBRARY_SIGNALS;
 }
 
-static void *look_at_signals(void *unused)
+THREAD(look_at_signals)
 {
     struct gs_process process;
     static char text[4096];
@@ -199,7 +194,6 @@ static void *look_at_signals(void *unused)
     MUST_EQ(signals_in(text, "SigBlk:"), 0);
     MUST_EQ(signals_in(text, "SigIgn:"), 0);
     MUST_EQ(signals_in(text, "SigCgt:"), 0);
-    return unused;
 }
 
 THREAD_TEST(process_has_the_signals_of_a_fresh_program_and_needs_little_stack, run_both)

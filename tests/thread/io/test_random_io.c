@@ -380,7 +380,7 @@ static void end_round(struct pair *pair)
     close_end(&pair->ends[1]);
 }
 
-static void *run_actors(void *unused)
+THREAD(run_actors)
 {
     for (unsigned i = 0; i < ACTORS; i++) {
         actors[i].state = seed * 0x9E3779B97F4A7C15u + i + 1;
@@ -390,7 +390,6 @@ static void *run_actors(void *unused)
         join(actors[i].thread);
     for (unsigned i = 0; i < pair_count && i < PAIRS_MAX; i++)
         end_round(&pairs[i]);
-    return unused;
 }
 
 static void check_seed(uint64_t number)

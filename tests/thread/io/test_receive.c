@@ -69,11 +69,10 @@ static ssize_t compare(void *data, const void *bytes, size_t n)
     return (ssize_t)n;
 }
 
-static void *say_page(void *unused)
+THREAD(say_page)
 {
     gs_thread_sleep(after(2 * GS_MILLISECOND));
     MUST_EQ(gs_sys_send(theirs, page, sizeof page, 0), sizeof page);
-    return unused;
 }
 
 THREAD_TEST(what_is_longer_than_the_kernel_receives_at_once_is_complete, run_both)
@@ -104,11 +103,10 @@ THREAD_TEST(end_of_the_stream_is_no_bytes, run_both)
     close_both();
 }
 
-static void *end_later(void *unused)
+THREAD(end_later)
 {
     gs_thread_sleep(after(2 * GS_MILLISECOND));
     MUST_EQ(shutdown(theirs, SHUT_WR), 0);
-    return unused;
 }
 
 THREAD_TEST(end_of_the_stream_ends_a_wait, run_both)
@@ -150,7 +148,7 @@ THREAD_TEST(deadline_ends_the_wait_and_the_deadline_0_only_tries, run_both)
     close_both();
 }
 
-static void *be_canceled(void *unused)
+THREAD(be_canceled)
 {
     struct received received = {0};
     MUST_EQ(gs_recv_with(ours, collect, &received, GS_NEVER), -ECANCELED);
@@ -158,7 +156,6 @@ static void *be_canceled(void *unused)
     say("x");
     MUST_EQ(gs_recv_with(ours, collect, &received, GS_NEVER), 0);
     MUST_EQ(received.n, 1);
-    return unused;
 }
 
 THREAD_TEST(canceled_receive_takes_nothing, run_both)
@@ -171,11 +168,10 @@ THREAD_TEST(canceled_receive_takes_nothing, run_both)
     close_both();
 }
 
-static void *receive_closed(void *unused)
+THREAD(receive_closed)
 {
     struct received received = {0};
     MUST_EQ(gs_recv_with(ours, collect, &received, GS_NEVER), -EBADF);
-    return unused;
 }
 
 /* The same descriptor numbers are used for several connections, one after the other. */
@@ -241,7 +237,7 @@ static long count_receives(long number, void *data)
     return 0;
 }
 
-static void *receive_again(void *unused)
+THREAD(receive_again)
 {
     struct received received = {0};
     connect_both();
@@ -256,7 +252,6 @@ static void *receive_again(void *unused)
     gs_sys_set_fault(NULL, NULL);
     MUST_EQ(received.n, 10);
     close_both();
-    return unused;
 }
 
 TEST(after_a_wait_one_system_call_is_made)

@@ -4,13 +4,12 @@
 static char bytes[16];
 static int ends[2];
 
-static void *say_in_parts(void *unused)
+THREAD(say_in_parts)
 {
     for (const char *at = "abcdef"; *at; at++) {
         gs_thread_sleep(after(GS_MILLISECOND / 2));
         MUST_EQ(gs_sys_send(theirs, at, 1, 0), 1);
     }
-    return unused;
 }
 
 static ssize_t receive(int fd, size_t n, int flags, uint64_t deadline_ns)
@@ -87,7 +86,7 @@ THREAD_TEST(calls_that_must_not_wait_return_at_once, run_both)
 }
 
 /* Also after the socket is known to be empty, or full. */
-static void *transfer_nothing(void *unused)
+THREAD(transfer_nothing)
 {
     struct iovec nothing[2] = {{bytes, 0}, {bytes, 0}};
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
@@ -103,7 +102,6 @@ static void *transfer_nothing(void *unused)
     MUST_EQ(gs_read(-1, bytes, 0, GS_NEVER), -EBADF);
     gs_close(ends[0]);
     gs_close(ends[1]);
-    return unused;
 }
 
 /* As in older kernels. */

@@ -265,7 +265,7 @@ THREAD_TEST(first_attempt_can_win_after_the_second_has_started, run_both)
         close_place(&places[i]);
 }
 
-static void *alternate(void *unused)
+THREAD(alternate)
 {
     struct place places[] = {silent_place(), live_place(), place_at("::1", 0)};
     list_places(places, 3);
@@ -277,7 +277,6 @@ static void *alternate(void *unused)
     gs_close(fd);
     for (int i = 0; i < 3; i++)
         close_place(&places[i]);
-    return unused;
 }
 
 TEST(families_take_turns)
@@ -310,7 +309,7 @@ static void cancel_dial(const char *address)
     }
 }
 
-static void *cancel_each_wait(void *unused)
+THREAD(cancel_each_wait)
 {
     struct place places[] = {silent_place(), silent_place(), silent_place()};
     list_places(places, 3);
@@ -320,7 +319,6 @@ static void *cancel_each_wait(void *unused)
     cancel_dial("stuck:80");
     for (int i = 0; i < 3; i++)
         close_place(&places[i]);
-    return unused;
 }
 
 TEST(dial_is_canceled_in_the_look_up_and_between_and_after_attempts)
@@ -357,7 +355,7 @@ static int dial_without_socket(int which, const char *address, uint64_t deadline
     return fd;
 }
 
-static void *lack_descriptors(void *unused)
+THREAD(lack_descriptors)
 {
     struct place places[] = {live_place(), live_place()}, silent = silent_place();
     list_places(places, 2);
@@ -373,7 +371,6 @@ static void *lack_descriptors(void *unused)
     close_place(&silent);
     for (int i = 0; i < 2; i++)
         close_place(&places[i]);
-    return unused;
 }
 
 TEST(attempt_without_a_descriptor_counts_as_failed)
@@ -405,7 +402,7 @@ static long bind_to_free_port(long number, void *data)
     return 0;
 }
 
-static void *dial_from_the_same_port(void *unused)
+THREAD(dial_from_the_same_port)
 {
     struct place place = refusing_place();
     share_port(place.filler);
@@ -419,7 +416,6 @@ static void *dial_from_the_same_port(void *unused)
     gs_sys_set_fault(NULL, NULL);
     MUST_EQ(fd, -ECONNREFUSED);
     close_place(&place);
-    return unused;
 }
 
 TEST(port_where_nobody_listens_is_not_reached_from_itself)
@@ -444,7 +440,7 @@ static void *accept_all_later(void *listener)
 }
 
 /* A Unix socket with the backlog 1 has room for two connections. */
-static void *dial_unix(void *unused)
+THREAD(dial_unix)
 {
     const struct gs_listen_options options = {.backlog = 1};
     int fds[3], listener = gs_listen(unix_address, &options);
@@ -466,7 +462,6 @@ static void *dial_unix(void *unused)
     gs_close(listener);
     gs_thread_sleep(after(GS_MILLISECOND)); /* io_uring keeps the file until the loop polls */
     MUST_EQ(gs_dial(unix_address, GS_NEVER), -ECONNREFUSED);
-    return unused;
 }
 
 TEST(unix_socket_is_dialed_and_waited_for_while_its_accept_queue_is_full)
@@ -483,7 +478,7 @@ TEST(unix_socket_is_dialed_and_waited_for_while_its_accept_queue_is_full)
 
 enum { DIALERS = 12, DIALS = 20 };
 
-static void *dial_often(void *unused)
+THREAD(dial_often)
 {
     for (int i = 0; i < DIALS; i++) {
         int fd = gs_dial("name:80", after(60 * GS_SECOND));
@@ -491,7 +486,6 @@ static void *dial_often(void *unused)
         MUST_EQ(gs_send_all(fd, "x", 1, GS_NEVER), 1);
         gs_close(fd);
     }
-    return unused;
 }
 
 THREAD_TEST(threads_of_several_workers_dial_at_the_same_time, run_both)

@@ -90,12 +90,11 @@ THREAD_TEST(all_but_the_caller_are_canceled, run_both)
 
 static atomic_uint begun, unfinished;
 
-static void *park_canceled_for_ever(void *unused)
+THREAD(park_canceled_for_ever)
 {
     while (!gs_thread_is_canceled())
         (void)!gs_thread_park(GS_NEVER);
     atomic_fetch_sub(&unfinished, 1);
-    return unused;
 }
 
 static void *end_at_once(void *unused)
@@ -105,7 +104,7 @@ static void *end_at_once(void *unused)
 }
 
 /* After this thread was canceled, it cancels the threads that it spawns. */
-static void *spawn_until_canceled(void *unused)
+THREAD(spawn_until_canceled)
 {
     while (!gs_thread_is_canceled()) {
         if (atomic_load(&unfinished) >= UNFINISHED_MAX) {
@@ -124,7 +123,6 @@ static void *spawn_until_canceled(void *unused)
         atomic_fetch_add(&begun, 1);
         gs_thread_yield();
     }
-    return unused;
 }
 
 THREAD_TEST(no_thread_is_missed_when_all_are_canceled_while_others_spawn, run_on_three)
@@ -202,7 +200,7 @@ THREAD_TEST(threads_on_stacks_of_the_caller_end_while_all_are_canceled, run_on_t
 
 /* ---- Threads whose control blocks are reused at once ---- */
 
-static void *spawn_and_join(void *unused)
+THREAD(spawn_and_join)
 {
     gs_thread_set_cancelable(false);
     for (int i = 0; i < (IS_EMULATED ? 100 : 2000); i++) {
@@ -212,7 +210,6 @@ static void *spawn_and_join(void *unused)
         MUST(join(thread) == &thread);
     }
     atomic_fetch_sub(&spawners, 1);
-    return unused;
 }
 
 THREAD_TEST(control_blocks_are_reused_while_all_threads_are_canceled, run_on_three)
@@ -220,7 +217,7 @@ THREAD_TEST(control_blocks_are_reused_while_all_threads_are_canceled, run_on_thr
     cancel_while_others_spawn(spawn_and_join);
 }
 
-static void *spawn_join_and_trim(void *unused)
+THREAD(spawn_join_and_trim)
 {
     gs_thread_set_cancelable(false);
     for (int i = 0; i < (IS_EMULATED ? 20 : 500); i++) {
@@ -230,7 +227,6 @@ static void *spawn_join_and_trim(void *unused)
         gs_threads_trim();
     }
     atomic_fetch_sub(&spawners, 1);
-    return unused;
 }
 
 THREAD_TEST(control_blocks_are_given_back_while_all_threads_are_canceled, run_on_three)
@@ -284,7 +280,7 @@ static void spin(unsigned turns)
         ;
 }
 
-static void *cancel_moving(void *unused)
+THREAD(cancel_moving)
 {
     const struct gs_thread_attributes attributes = {.migrates = true};
     for (unsigned i = 0; i < MOVES; i++) {
@@ -297,7 +293,6 @@ static void *cancel_moving(void *unused)
         gs_thread_cancel(thread);
         join(thread);
     }
-    return unused;
 }
 
 THREAD_TEST(thread_canceled_while_another_worker_takes_it_is_interrupted_in_its_next_wait,

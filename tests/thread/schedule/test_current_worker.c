@@ -22,14 +22,13 @@ static void *look(void *unused)
     return unused;
 }
 
-static void *look_in_many(void *unused)
+THREAD(look_in_many)
 {
     struct gs_thread *threads[10];
     for (int i = 0; i < 10; i++)
         threads[i] = spawn(look, NULL);
     for (int i = 0; i < 10; i++)
         join(threads[i]);
-    return unused;
 }
 
 TEST(kernel_thread_that_a_worker_makes_is_no_worker)
@@ -47,7 +46,7 @@ TEST(worker_is_found_where_the_gs_base_cannot_be_set)
 
 static unsigned visited;
 
-static void *migrate_often(void *unused)
+THREAD(migrate_often)
 {
     unsigned seen;
     do {
@@ -55,7 +54,6 @@ static void *migrate_often(void *unused)
         MUST_EQ(gs_thread_sleep(after(20 * GS_MICROSECOND)), 0);
         seen = __atomic_or_fetch(&visited, 1u << worker_current()->index, __ATOMIC_SEQ_CST);
     } while (!(seen & (seen - 1)));
-    return unused;
 }
 
 static void *stay(void *unused)
@@ -68,7 +66,7 @@ static void *stay(void *unused)
     return unused;
 }
 
-static void *spawn_migrating(void *unused)
+THREAD(spawn_migrating)
 {
     const struct gs_thread_attributes attributes = {.migrates = true};
     struct gs_thread *migrating[20], *others[10];
@@ -80,7 +78,6 @@ static void *spawn_migrating(void *unused)
         join(migrating[i]);
     for (int i = 0; i < 10; i++)
         join(others[i]);
-    return unused;
 }
 
 TEST(only_migrating_threads_change_their_worker)

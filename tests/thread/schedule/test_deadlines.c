@@ -85,13 +85,12 @@ THREAD_TEST(each_wait_has_its_own_deadline, run_both)
 }
 
 /* A thread that has ended is in no queue; the next one in its control block waits for long. */
-static void *end_early(void *unused)
+THREAD(end_early)
 {
     struct gs_semaphore none = {0};
     gs_thread_unpark(gs_thread_self());
     MUST_EQ(gs_semaphore_wait(&none, after(GS_MICROSECOND)), -ETIMEDOUT);
     MUST_EQ(gs_thread_park(after(GS_MILLISECOND)), 0);
-    return unused;
 }
 
 THREAD_TEST(thread_that_ends_leaves_the_deadlines, run_both)

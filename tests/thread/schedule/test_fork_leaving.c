@@ -70,7 +70,7 @@ static void check_child(int *forks)
     MUST_EQ(WEXITSTATUS(status), IN_CHILD);
 }
 
-static void *fork_among_others(void *unused)
+THREAD(fork_among_others)
 {
     struct gs_thread *threads[OTHERS], *ended[OTHERS];
     int forks = 0, number = 0;
@@ -90,7 +90,6 @@ static void *fork_among_others(void *unused)
         join(threads[i]);
     join(spawn(add_one, &number));
     MUST_EQ(number, 1);
-    return unused;
 }
 
 TEST(child_that_leaves_the_run_has_one_kernel_thread_and_may_start_another_run)

@@ -54,7 +54,7 @@ static void run_two(gs_thread_fn *first)
 
 /* ---- The second of two wake-ups, which queues nothing ---- */
 
-static void *unpark_twice(void *unused)
+THREAD(unpark_twice)
 {
     await(1);
     gs_thread_unpark(told_thread());
@@ -62,14 +62,12 @@ static void *unpark_twice(void *unused)
     gs_thread_unpark(told_thread());
     reach(2);
     await(3);
-    return unused;
 }
 
-static void *occupy(void *unused)
+THREAD(occupy)
 {
     reach(1);
     await(2);
-    return unused;
 }
 
 THREAD_TEST(parked_thread_sees_what_was_written_before_a_second_wake_up, run_two)
@@ -85,7 +83,7 @@ THREAD_TEST(parked_thread_sees_what_was_written_before_a_second_wake_up, run_two
 
 static struct gs_resumable resumable;
 
-static void *wake_twice(void *unused)
+THREAD(wake_twice)
 {
     await(1);
     gs_resumable_wake(&resumable);
@@ -93,7 +91,6 @@ static void *wake_twice(void *unused)
     gs_resumable_wake(&resumable);
     reach(2);
     await(3);
-    return unused;
 }
 
 static void read_in_second_step(struct gs_resumable *self)
@@ -121,13 +118,12 @@ THREAD_TEST(resumable_sees_what_was_written_before_a_second_wake_up, run_two)
 
 /* ---- Cancellation ---- */
 
-static void *cancel_told(void *unused)
+THREAD(cancel_told)
 {
     reach(1);
     await(2);
     gs_thread_cancel(told_thread());
     reach(3);
-    return unused;
 }
 
 static void *park_canceled(void *unused)
@@ -149,29 +145,26 @@ THREAD_TEST(thread_that_becomes_live_can_be_canceled_by_any_worker, run_two)
     join(canceler);
 }
 
-static void *cancel_and_make_room(void *unused)
+THREAD(cancel_and_make_room)
 {
     cancel_told(NULL);
     while (atomic_load_explicit(&moment, memory_order_relaxed) < 4)
         gs_thread_yield();
-    return unused;
 }
 
-static void *stick(void *unused)
+THREAD(stick)
 {
     reach(2);
     await(4);
-    return unused;
 }
 
 /* Its worker is stuck when it has left its stack: so the monitor ends the wait. */
-static void *sleep_below_a_stuck_one(void *unused)
+THREAD(sleep_below_a_stuck_one)
 {
     tell(gs_thread_self());
     gs_thread_detach(spawn_on(1, stick));
     MUST_EQ(gs_thread_sleep(GS_NEVER), -ECANCELED);
     reach(4);
-    return unused;
 }
 
 THREAD_TEST(monitor_that_cancels_a_wait_sees_what_it_is, run_two)
@@ -188,21 +181,19 @@ THREAD_TEST(monitor_that_cancels_a_wait_sees_what_it_is, run_two)
 
 static int key;
 
-static void *set_value_with_another(void *unused)
+THREAD(set_value_with_another)
 {
     atomic_fetch_add_explicit(&moment, 1, memory_order_relaxed);
     await(2);
     MUST_EQ(gs_thread_set_value(key, &key), 0);
-    return unused;
 }
 
-static void *set_two_values(void *unused)
+THREAD(set_two_values)
 {
     struct gs_thread *one = spawn_on(1, set_value_with_another),
                      *other = spawn_on(2, set_value_with_another);
     join(one);
     join(other);
-    return unused;
 }
 
 TEST(threads_of_two_workers_set_their_first_value_at_once)

@@ -14,7 +14,7 @@ THREAD_TEST(unpark_wakes_a_parked_thread, run_both)
     MUST_EQ((intptr_t)join(thread), 0);
 }
 
-static void *keep_one(void *unused)
+THREAD(keep_one)
 {
     gs_thread_unpark(gs_thread_self());
     gs_thread_unpark(gs_thread_self());
@@ -23,7 +23,6 @@ static void *keep_one(void *unused)
     MUST_EQ(gs_thread_park(after(2 * GS_MILLISECOND)), -ETIMEDOUT);
     gs_thread_unpark(gs_thread_self());
     MUST_EQ(gs_thread_park(0), 0);
-    return unused;
 }
 
 TEST(one_early_wake_up_is_remembered)
@@ -93,11 +92,10 @@ static atomic_bool has_run_ended, has_looked;
 static _Atomic(struct gs_thread *) parked_later;
 
 /* Its control block may reuse the memory of a worker's kernel thread that has ended. */
-static void *check_no_worker(void *unused)
+THREAD(check_no_worker)
 {
     pthread_barrier_wait(&all_run);
     MUST(!gs_worker_or_null());
-    return unused;
 }
 
 static void look_after_run(void)
@@ -113,14 +111,13 @@ static void look_after_run(void)
     atomic_store(&has_looked, true);
 }
 
-static void *wake_in_later_run(void *unused)
+THREAD(wake_in_later_run)
 {
     struct gs_thread *thread;
     look_after_run();
     while (!(thread = atomic_load(&parked_later)))
         usleep(500);
     gs_thread_unpark(thread);
-    return unused;
 }
 
 static void *make_survivor(void *unused)
@@ -131,12 +128,11 @@ static void *make_survivor(void *unused)
 
 /* The kernel thread is joined in the run in which it wakes a thread; that run must not end before
  * the call has returned. */
-static void *park_in_later_run(void *unused)
+THREAD(park_in_later_run)
 {
     atomic_store(&parked_later, gs_thread_self());
     MUST_EQ(gs_thread_park(GS_NEVER), 0);
     pthread_join(survivor, NULL);
-    return unused;
 }
 
 /* Both threads run on the last worker, whose kernel thread ends with the run if there are several
@@ -144,13 +140,12 @@ static void *park_in_later_run(void *unused)
 static unsigned last_worker;
 static gs_thread_fn *there;
 
-static void *run_there(void *unused)
+THREAD(run_there)
 {
     const struct gs_thread_attributes attributes = {.worker = last_worker};
     struct gs_thread *thread;
     MUST_EQ(gs_thread_spawn(&attributes, there, NULL, &thread), 0);
     join(thread);
-    return unused;
 }
 
 static void survive_run_with(unsigned workers)
@@ -204,11 +199,10 @@ static void *unpark_late(void *thread)
     return NULL;
 }
 
-static void *turn_loop(void *unused)
+THREAD(turn_loop)
 {
     while (!atomic_load(&is_sending) && !atomic_load(&has_gone_on))
         MUST_EQ(gs_thread_sleep(after(20 * GS_MILLISECOND)), 0);
-    return unused;
 }
 
 static void *park_and_end(void *sender)

@@ -6,7 +6,7 @@ static void *log_number(void *number)
     return NULL;
 }
 
-static void *spawn_by_priority(void *unused)
+THREAD(spawn_by_priority)
 {
     const struct gs_thread_attributes low = {.priority = GS_PRIORITY_LOW},
                                       high = {.priority = GS_PRIORITY_HIGH};
@@ -15,7 +15,6 @@ static void *spawn_by_priority(void *unused)
     MUST_EQ(gs_thread_spawn(NULL, log_number, "n", NULL), 0);
     MUST_EQ(gs_thread_spawn(&high, log_number, "h", NULL), 0);
     MUST_EQ(gs_thread_spawn(&high, log_number, "H", NULL), 0);
-    return unused;
 }
 
 TEST(higher_priority_runs_first_and_equals_in_turn)
@@ -31,14 +30,13 @@ static void *log_after_yield(void *number)
 }
 
 /* Both have yielded before the priority counts. */
-static void *raise_the_second(void *unused)
+THREAD(raise_the_second)
 {
     clear_calls();
     struct gs_thread *first = spawn(log_after_yield, "1"), *second = spawn(log_after_yield, "2");
     gs_thread_set_priority(second, GS_PRIORITY_HIGH);
     join(first);
     join(second);
-    return unused;
 }
 
 TEST(priority_counts_from_the_next_time_that_the_thread_becomes_ready)
@@ -78,15 +76,14 @@ static void *take_turns(void *priority)
     return NULL;
 }
 
-static void *take_high_turns(void *unused)
+THREAD(take_high_turns)
 {
     for (unsigned i = 0; i < HIGH_TURNS; i++)
         gs_thread_yield();
     high_left--;
-    return unused;
 }
 
-static void *spawn_of_each_class(void *unused)
+THREAD(spawn_of_each_class)
 {
     const struct gs_thread_attributes low = {.priority = GS_PRIORITY_LOW},
                                       high = {.priority = GS_PRIORITY_HIGH};
@@ -99,7 +96,6 @@ static void *spawn_of_each_class(void *unused)
     }
     for (int i = 0; i < HIGH_THREADS; i++)
         MUST_EQ(gs_thread_spawn(&high, take_high_turns, NULL, NULL), 0);
-    return unused;
 }
 
 /* Every 64 switches, one thread of each lower priority runs first. */

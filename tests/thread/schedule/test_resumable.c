@@ -47,6 +47,16 @@ static void wait_for_all(const atomic_int *left)
 
 /* ---- Yields ---- */
 
+static void run_four(gs_resume_fn *resume)
+{
+    atomic_int left = 4;
+    for (unsigned i = 0; i < 4; i++)
+        MUST_EQ(gs_resumable_start(&job_new(resume, -1, &left)->resumable, i % 2), 0);
+    for (int i = 0; i < 50; i++)
+        gs_thread_yield();
+    wait_for_all(&left);
+}
+
 static void count_steps(struct gs_resumable *resumable)
 {
     struct job *job = job_of(resumable);
@@ -58,12 +68,7 @@ static void count_steps(struct gs_resumable *resumable)
 
 THREAD_TEST(resumable_that_wakes_itself_runs_beside_threads, run_both)
 {
-    atomic_int left = 4;
-    for (unsigned i = 0; i < 4; i++)
-        MUST_EQ(gs_resumable_start(&job_new(count_steps, -1, &left)->resumable, i % 2), 0);
-    for (int i = 0; i < 50; i++)
-        gs_thread_yield();
-    wait_for_all(&left);
+    run_four(count_steps);
 }
 
 /* Resumed again by itself, and woken by others meanwhile: none of this may queue it twice. */
@@ -80,12 +85,7 @@ static void step_again(struct gs_resumable *resumable)
 
 THREAD_TEST(resumable_that_is_resumed_again_runs_beside_threads, run_both)
 {
-    atomic_int left = 4;
-    for (unsigned i = 0; i < 4; i++)
-        MUST_EQ(gs_resumable_start(&job_new(step_again, -1, &left)->resumable, i % 2), 0);
-    for (int i = 0; i < 50; i++)
-        gs_thread_yield();
-    wait_for_all(&left);
+    run_four(step_again);
 }
 
 struct pair {

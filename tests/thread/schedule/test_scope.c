@@ -59,14 +59,13 @@ THREAD_TEST(scope_without_members_ends_at_once, run_both)
     MUST_EQ(gs_scope_wait(&canceled, GS_NEVER), 0);
 }
 
-static void *wait_for_all(void *unused)
+THREAD(wait_for_all)
 {
     struct gs_scope scope = {0};
     reset();
     spawn_members(&scope, succeed, MEMBERS);
     MUST_EQ(gs_scope_wait(&scope, GS_NEVER), 0);
     MUST_EQ(atomic_load(&ended), MEMBERS);
-    return unused;
 }
 
 TEST(wait_returns_when_all_members_have_ended)
@@ -280,7 +279,7 @@ static int leave_late(void *unused)
     return gs_thread_set_value(key, &ended);
 }
 
-static void *end_members(void *unused)
+THREAD(end_members)
 {
     struct gs_scope scope = {0};
     reset();
@@ -288,7 +287,6 @@ static void *end_members(void *unused)
     spawn_members(&scope, leave_late, MEMBERS);
     MUST_EQ(gs_scope_wait(&scope, GS_NEVER), 0);
     MUST_EQ(atomic_load(&ended), MEMBERS);
-    return unused;
 }
 
 TEST(members_have_ended_with_the_destructors_of_their_values)

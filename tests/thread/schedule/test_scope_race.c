@@ -137,14 +137,13 @@ static void *own_many(void *number)
     return NULL;
 }
 
-static void *run_owners(void *unused)
+THREAD(run_owners)
 {
     struct gs_thread *owners[OWNERS];
     for (uintptr_t i = 0; i < OWNERS; i++)
         owners[i] = spawn(own_many, (void *)i);
     for (int i = 0; i < OWNERS; i++)
         join(owners[i]);
-    return unused;
 }
 
 TEST(scopes_that_end_in_any_way_leave_nothing_behind)

@@ -93,21 +93,19 @@ THREAD_TEST(stack_of_a_finished_thread_that_nobody_joins_is_used_again, run_on_o
 
 static int ended;
 
-static void *count_end(void *unused)
+THREAD(count_end)
 {
     gs_thread_yield();
     __atomic_fetch_add(&ended, 1, __ATOMIC_SEQ_CST);
-    return unused;
 }
 
-static void *detach(void *unused)
+THREAD(detach)
 {
     MUST_EQ(gs_thread_spawn(NULL, count_end, NULL, NULL), 0);
     gs_thread_detach(spawn(count_end, NULL));
     struct gs_thread *late = spawn(count_end, NULL);
     MUST_EQ(gs_thread_sleep(after(20 * GS_MILLISECOND)), 0);
     gs_thread_detach(late);
-    return unused;
 }
 
 TEST(run_returns_when_detached_threads_have_ended_too)
@@ -234,14 +232,13 @@ THREAD_TEST(thread_runs_on_a_stack_of_the_callers, run_both)
     free(stack);
 }
 
-static void *round_up(void *unused)
+THREAD(round_up)
 {
     MUST_EQ(fesetround(FE_UPWARD), 0);
     for (int i = 0; i < 100; i++) {
         gs_thread_yield();
         MUST_EQ(fegetround(), FE_UPWARD);
     }
-    return unused;
 }
 
 static void *end_rounding_up(void *argument)
@@ -250,13 +247,12 @@ static void *end_rounding_up(void *argument)
     return argument;
 }
 
-static void *wait_for_ends(void *argument)
+THREAD(wait_for_ends)
 {
     for (int i = 0; i < 200; i++) { /* more than there are switches between two ticks */
         MUST(join(spawn(end_rounding_up, &i)) == &i);
         MUST_EQ(fegetround(), FE_TONEAREST);
     }
-    return argument;
 }
 
 /* They are joined by threads of all priorities, one alone first, then two side by side. */
@@ -318,14 +314,13 @@ static void *spawn_and_end(void *argument)
     return NULL;
 }
 
-static void *join_behind_others(void *unused)
+THREAD(join_behind_others)
 {
     struct gs_thread *other;
     turns[0] = 0;
     join(spawn(spawn_and_end, &other));
     take_turn("c");
     join(other);
-    return unused;
 }
 
 TEST(thread_that_joins_one_that_has_ended_waits_for_its_turn)
@@ -345,7 +340,7 @@ static unsigned control_of_sse(void)
 }
 
 /* Only the control word of SSE differs. */
-static void *flush_to_zero(void *unused)
+THREAD(flush_to_zero)
 {
     unsigned mine = control_of_sse() | FLUSH_TO_ZERO;
     __builtin_ia32_ldmxcsr(mine);
@@ -353,7 +348,6 @@ static void *flush_to_zero(void *unused)
         gs_thread_yield();
         MUST_EQ(control_of_sse(), mine);
     }
-    return unused;
 }
 
 THREAD_TEST(control_word_of_sse_belongs_to_the_thread, run_both)

@@ -12,22 +12,20 @@ static atomic_bool is_over;
 static atomic_uint awake, ran;
 static int pair[2];
 
-static void *sleep_often(void *unused)
+THREAD(sleep_often)
 {
     while (!atomic_load(&is_over)) {
         MUST_EQ(gs_thread_sleep(gs_clock_now() + SLEEP_NS), 0);
         atomic_fetch_add(&awake, 1);
     }
-    return unused;
 }
 
-static void *count_turns(void *unused)
+THREAD(count_turns)
 {
     while (!atomic_load(&is_over)) {
         atomic_fetch_add(&ran, 1);
         gs_thread_yield();
     }
-    return unused;
 }
 
 static void connect_pair(void)
@@ -145,7 +143,7 @@ THREAD_TEST(thread_that_waits_for_a_ready_descriptor_lets_others_run, run_on_one
 }
 
 /* Long enough to use up every budget. */
-static void *call_without_waiting(void *unused)
+THREAD(call_without_waiting)
 {
     char byte;
     connect_pair();
@@ -161,7 +159,6 @@ static void *call_without_waiting(void *unused)
     atomic_store(&is_over, true);
     MUST_EQ(gs_thread_join(other, GS_NEVER, NULL), 0);
     close_pair();
-    return unused;
 }
 
 TEST(calls_that_must_not_wait_do_not_switch)
@@ -172,15 +169,14 @@ TEST(calls_that_must_not_wait_do_not_switch)
 
 /* Sanitizers do not support switching to the worker's stack: there the thread stays on its own. */
 #if !GS_ASAN && !GS_TSAN
-static void *poll_often(void *unused)
+THREAD(poll_often)
 {
     struct gs_poll poll = {.fd = pair[0], .events = GS_WRITE};
     for (uint64_t end_ns = gs_clock_now() + 20 * GS_MILLISECOND; gs_clock_now() < end_ns;)
         MUST_EQ(gs_poll(&poll, 1, GS_NEVER), 1);
-    return unused;
 }
 
-static void *on_the_workers_stack(void *unused)
+THREAD(on_the_workers_stack)
 {
     connect_pair();
     struct gs_thread *other = spawn(count_turns, NULL);
@@ -191,7 +187,6 @@ static void *on_the_workers_stack(void *unused)
     atomic_store(&is_over, true);
     MUST_EQ(gs_thread_join(other, GS_NEVER, NULL), 0);
     close_pair();
-    return unused;
 }
 
 TEST(thread_on_the_workers_stack_is_not_switched)
@@ -204,7 +199,7 @@ TEST(thread_on_the_workers_stack_is_not_switched)
 #define BUSY_THREADS 8
 
 /* The thread sanitizer intercepts socketpair, but not gs_close. */
-static void *be_busy(void *unused)
+THREAD(be_busy)
 {
     char byte = 0;
     int ends[2], type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
@@ -215,7 +210,6 @@ static void *be_busy(void *unused)
     }
     gs_close(ends[0]);
     gs_close(ends[1]);
-    return unused;
 }
 
 THREAD_TEST(busy_threads_of_several_workers_take_turns_and_migrate, run_both)

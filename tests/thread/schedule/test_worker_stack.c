@@ -75,12 +75,11 @@ static void *fill_worker_stack(void *depth)
     return depth;
 }
 
-static void *count_depth(void *unused)
+THREAD(count_depth)
 {
     int depth = 0;
     MUST(gs_thread_call_on_worker_stack(fill_worker_stack, &depth) == &depth);
     MUST_EQ(depth, 0);
-    return unused;
 }
 
 static void *count_depths(void *unused)
@@ -104,14 +103,13 @@ static void *dump(void *argument)
     return argument;
 }
 
-static void *dump_on_worker_stack(void *unused)
+THREAD(dump_on_worker_stack)
 {
     static gs_thread_fn *const once = dump;
     const struct gs_thread_attributes attributes = {.name = "borrower"};
     struct gs_thread *thread;
     MUST_EQ(gs_thread_spawn(&attributes, call_for_frame, (void *)&once, &thread), 0);
     join(thread);
-    return unused;
 }
 
 static void check_dump(unsigned workers)
@@ -146,15 +144,14 @@ static void *lock(void *argument)
     return argument;
 }
 
-static void *unlock(void *argument)
+THREAD(unlock)
 {
     MUST(gs_mutex_is_owned(&mutex));
     gs_mutex_unlock(&mutex);
     MUST(!gs_mutex_is_owned(&mutex));
-    return argument;
 }
 
-static void *take_over(void *unused)
+THREAD(take_over)
 {
     MUST(!gs_mutex_is_owned(&mutex));
     MUST_EQ(gs_mutex_lock(&mutex, 0), -ETIMEDOUT);
@@ -162,7 +159,6 @@ static void *take_over(void *unused)
     MUST(gs_mutex_is_owned(&mutex));
     is_handed_on = true;
     gs_mutex_unlock(&mutex);
-    return unused;
 }
 
 static bool is_waited_for(void)

@@ -108,7 +108,7 @@ static void *trigger_later(void *sources_)
     return NULL;
 }
 
-static void *select_each(void *unused)
+THREAD(select_each)
 {
     struct sources sources;
     unsigned seen = 0;
@@ -128,7 +128,6 @@ static void *select_each(void *unused)
     join(thread);
     MUST_EQ(gs_select(sources.cases, CASES, 0), -ETIMEDOUT);
     close_sources(&sources);
-    return unused;
 }
 
 TEST(each_kind_of_event_ends_the_wait)
@@ -137,7 +136,7 @@ TEST(each_kind_of_event_ends_the_wait)
     run_both(select_each);
 }
 
-static void *select_ready(void *unused)
+THREAD(select_ready)
 {
     struct sources sources;
     unsigned seen = 0, first = 0;
@@ -160,7 +159,6 @@ static void *select_ready(void *unused)
         close_sources(&sources);
     }
     MUST_EQ(first, (1u << CASES) - 1);
-    return unused;
 }
 
 TEST(of_several_events_one_is_taken_and_none_is_always_preferred)
@@ -174,7 +172,7 @@ static void *wait_for_nothing(void *sources)
     return (void *)(intptr_t)gs_select(((struct sources *)sources)->cases, 2, GS_NEVER);
 }
 
-static void *end_early(void *unused)
+THREAD(end_early)
 {
     struct sources sources;
     open_sources(&sources);
@@ -196,7 +194,6 @@ static void *end_early(void *unused)
     }
     MUST_EQ(gs_select(&sources.cases[CHANNEL], 1, 0), -ETIMEDOUT);
     close_sources(&sources);
-    return unused;
 }
 
 TEST(select_of_events_times_out_and_is_canceled)
@@ -205,7 +202,7 @@ TEST(select_of_events_times_out_and_is_canceled)
     run_both(end_early);
 }
 
-static void *wait_for_sets(void *unused)
+THREAD(wait_for_sets)
 {
     sigset_t first;
     sigemptyset(&first);
@@ -218,7 +215,6 @@ static void *wait_for_sets(void *unused)
     MUST_EQ(gs_wait_signals(&first, after(GS_MILLISECOND)), -ETIMEDOUT);
     MUST_EQ(gs_wait_signals(&signals, 0), SIGUSR2);
     MUST_EQ(gs_wait_signals(&signals, 0), -ETIMEDOUT);
-    return unused;
 }
 
 TEST(signals_that_are_not_chosen_stay_pending)
@@ -275,7 +271,7 @@ THREAD_TEST(select_tries_again_when_a_child_is_not_found, run_on_one)
         gs_close(pipes[i / 2][i % 2]);
 }
 
-static void *run_out(void *unused)
+THREAD(run_out)
 {
     struct sources sources;
     open_sources(&sources);
@@ -296,7 +292,6 @@ static void *run_out(void *unused)
     trigger(&sources, CHILD);
     MUST_EQ(gs_select(sources.cases, CASES, GS_NEVER), CHILD);
     close_sources(&sources);
-    return unused;
 }
 
 TEST(select_without_descriptors_left_fails_and_loses_nothing)

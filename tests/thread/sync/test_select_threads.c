@@ -76,18 +76,16 @@ THREAD_TEST(canceled_select_leaves_the_thread_alone, run_both)
     join(thread);
 }
 
-static void *wait_in_vain(void *unused)
+THREAD(wait_in_vain)
 {
     struct gs_semaphore semaphore = {.count = 0};
     MUST_EQ(gs_semaphore_wait(&semaphore, GS_NEVER), 0);
-    return unused;
 }
 
-static void *select_forever(void *unused)
+THREAD(select_forever)
 {
     struct gs_select one = case_of(spawn(wait_in_vain, NULL));
     MUST_EQ(gs_select(&one, 1, GS_NEVER), 0);
-    return unused;
 }
 
 static void run_forever(void)
@@ -225,7 +223,7 @@ THREAD_TEST(threads_that_end_at_any_moment_may_be_joined_and_freed_at_once, run_
 
 static bool is_child;
 
-static void *fork_and_end(void *unused)
+THREAD(fork_and_end)
 {
     MUST_EQ(gs_thread_park(GS_NEVER), 0);
     pid_t pid = gs_fork();
@@ -233,15 +231,14 @@ static void *fork_and_end(void *unused)
     if (!pid) {
         alarm(20);
         is_child = true;
-        return unused;
+        return;
     }
     int status = 0;
     MUST_EQ(waitpid(pid, &status, 0), pid);
     MUST_EQ(status, 0);
-    return unused;
 }
 
-static void *watch_forking(void *unused)
+THREAD(watch_forking)
 {
     struct gs_thread *thread = spawn(fork_and_end, NULL);
     struct gs_thread *selecting = spawn(select_for_long, thread);
@@ -249,7 +246,6 @@ static void *watch_forking(void *unused)
     gs_thread_unpark(thread);
     MUST_EQ((intptr_t)join(selecting), 0);
     join(thread);
-    return unused;
 }
 
 TEST(thread_that_forks_while_its_end_is_waited_for_ends_in_both_processes)

@@ -81,14 +81,13 @@ THREAD_TEST(locking_a_mutex_times_out_at_the_deadline, run_both)
     gs_mutex_unlock(&mutex);
 }
 
-static void *consume(void *unused)
+THREAD(consume)
 {
     MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
     while (!shared)
         MUST_EQ(gs_cond_wait(&cond, &mutex, after(10 * GS_SECOND)), 0);
     shared--;
     gs_mutex_unlock(&mutex);
-    return unused;
 }
 
 THREAD_TEST(condition_wakes_the_waiting_threads, run_both)
@@ -155,12 +154,11 @@ static void *write_late(void *unused)
     return unused;
 }
 
-static void *read_behind(void *unused)
+THREAD(read_behind)
 {
     MUST_EQ(gs_rwlock_rdlock(&rwlock, GS_NEVER), 0);
     log_call("r");
     gs_rwlock_unlock(&rwlock);
-    return unused;
 }
 
 THREAD_TEST(reader_waits_behind_a_writer_until_that_gives_up, run_on_one)
