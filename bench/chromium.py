@@ -16,21 +16,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
+from gossamer_lab.chromium import FLAGS
+
 Json = dict[str, Any]
 
-_FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--ignore-certificate-errors",
-    "--remote-debugging-pipe",
-)
+_FLAGS = (*FLAGS, "--ignore-certificate-errors", "--remote-debugging-pipe")
 _RESULT = """
 (() => {
     const [page] = performance.getEntriesByType("navigation");

@@ -14,14 +14,36 @@
 #ifndef GS_TESTS_TEST_H
 #define GS_TESTS_TEST_H
 
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/un.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
+
+#ifndef __cplusplus
+#include <stdatomic.h>
+#endif
 
 struct test {
     const char *name;
@@ -45,6 +67,20 @@ enum test_end { TEST_RUNS, TEST_FAILED, TEST_SKIPPED }; /* values for test_escap
         test_last = &name_##_test.next;                                                            \
     }                                                                                              \
     static void name_(void)
+
+/* A test between two statements; a failed check leaves out the second.
+ *
+ *     #define TIMER_TEST(name_) FIXTURE_TEST(name_, set_up(), gs_loop_free(loop))
+ */
+#define FIXTURE_TEST(name_, begin_, end_)                                                          \
+    static void name_##_body(void);                                                                \
+    TEST(name_)                                                                                    \
+    {                                                                                              \
+        begin_;                                                                                    \
+        name_##_body();                                                                            \
+        end_;                                                                                      \
+    }                                                                                              \
+    static void name_##_body(void)
 
 #define TEST_FAIL(...)                                                                             \
     do {                                                                                           \

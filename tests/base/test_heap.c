@@ -2,7 +2,6 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
 #include <gossamer/list.h>
 
 struct item {

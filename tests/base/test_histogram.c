@@ -3,7 +3,6 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
 #include <math.h>
 
 static struct gs_histogram fresh(uint64_t limit, int digits)

@@ -1,8 +1,6 @@
 /* The harness itself: what it says of a process that a test has left behind. */
 #include "tests/test.h"
 
-#include <fcntl.h>
-
 static int orphan[2]; /* its reading end ends when the process that was left behind has ended */
 
 /* A child of a child, whose parent has ended. */

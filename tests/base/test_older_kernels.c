@@ -1,16 +1,10 @@
 /* Fallbacks for kernels without a system call; the fault hook simulates such kernels. */
 #include "tests/test.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <gossamer/clock.h>
 #include <gossamer/sys.h>
 #include <linux/openat2.h>
 #include <sys/epoll.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 static char root[] = "/tmp/gossamer-older-XXXXXX";
 static int root_fd, descriptors;

@@ -3,8 +3,6 @@
 
 #include <dirent.h>
 #include <semaphore.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static sem_t may_return, is_complete;
 static struct pool_user user;

@@ -1,18 +1,9 @@
 /* Starting a process from a program without a loop and without user threads. */
 #include "tests/test.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <gossamer/process.h>
 #include <gossamer/sys.h>
 #include <limits.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define PIPE {.kind = GS_STREAM_PIPE}
 

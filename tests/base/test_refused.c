@@ -2,11 +2,9 @@
 #include "tests/sandbox.h"
 #include "tests/test.h"
 
-#include <fcntl.h>
 #include <gossamer/sys.h>
 #include <linux/openat2.h>
 #include <sys/epoll.h>
-#include <sys/syscall.h>
 
 static const unsigned refused[] = {SYS_openat2, SYS_epoll_pwait2};
 static unsigned tries;

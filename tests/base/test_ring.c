@@ -1,14 +1,8 @@
 #include "base/ring.h"
 #include "tests/test.h"
 
-#include <errno.h>
 #include <gossamer/clock.h>
 #include <gossamer/sys.h>
-#include <poll.h>
-#include <pthread.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 static struct gs_ring ring;
 
@@ -44,6 +38,8 @@ static struct completion take_completion(void)
     return completion;
 }
 
+#define RING_TEST(name_) FIXTURE_TEST(name_, set_up(4, 0), gs_ring_done(&ring))
+
 TEST(entries_are_submitted_together_and_completed)
 {
     for (unsigned flags = 0; flags <= GS_RING_SINGLE_ISSUER; flags++) {
@@ -72,15 +68,13 @@ TEST(entries_are_submitted_together_and_completed)
     }
 }
 
-TEST(full_queue_yields_no_entry_until_it_is_submitted)
+RING_TEST(full_queue_yields_no_entry_until_it_is_submitted)
 {
-    set_up(4, 0);
     for (uint64_t i = 0; i < 4; i++)
         ask(IORING_OP_NOP, -1, NULL, 0, i);
     CHECK(!gs_ring_get_sqe(&ring));
     CHECK_EQ(gs_ring_enter(&ring, 0, 0), 0);
     CHECK(gs_ring_get_sqe(&ring));
-    gs_ring_done(&ring);
 }
 
 TEST(wait_ends_at_its_timeout_without_a_completion)
@@ -93,11 +87,10 @@ TEST(wait_ends_at_its_timeout_without_a_completion)
     gs_ring_done(&ring);
 }
 
-TEST(no_completion_is_lost_when_there_is_no_room_for_all)
+RING_TEST(no_completion_is_lost_when_there_is_no_room_for_all)
 {
     enum { COMPLETIONS = 100 };
     bool is_answered[COMPLETIONS] = {0};
-    set_up(4, 0);
     for (uint64_t i = 0; i < COMPLETIONS; i++) {
         ask(IORING_OP_NOP, -1, NULL, 0, i);
         CHECK_EQ(gs_ring_enter(&ring, 0, 0), 0);
@@ -113,7 +106,6 @@ TEST(no_completion_is_lost_when_there_is_no_room_for_all)
         CHECK_EQ(gs_ring_enter(&ring, 0, 0), 0);
     }
     CHECK_EQ(completions, COMPLETIONS);
-    gs_ring_done(&ring);
 }
 
 static long fault_call, fault_error;
@@ -133,10 +125,9 @@ static void fail_call(long number, long error)
     gs_sys_set_fault(fail, NULL);
 }
 
-TEST(entries_that_the_kernel_did_not_accept_are_kept)
+RING_TEST(entries_that_the_kernel_did_not_accept_are_kept)
 {
     const long errors[] = {-EINTR, -EAGAIN, -EBUSY};
-    set_up(4, 0);
     for (size_t i = 0; i < sizeof errors / sizeof *errors; i++) {
         ask(IORING_OP_NOP, -1, NULL, 0, i);
         fail_call(SYS_io_uring_enter, errors[i]);
@@ -149,7 +140,6 @@ TEST(entries_that_the_kernel_did_not_accept_are_kept)
     fail_call(SYS_io_uring_enter, -EBADF);
     CHECK_EQ(gs_ring_enter(&ring, 1, GS_NEVER), -EBADF);
     gs_sys_set_fault(NULL, NULL);
-    gs_ring_done(&ring);
 }
 
 TEST(ring_that_cannot_be_created_leaves_nothing_open)
@@ -172,9 +162,8 @@ TEST(ring_that_cannot_be_created_leaves_nothing_open)
     CHECK_EQ(after, before);
 }
 
-TEST(ring_of_an_older_kernel_has_only_the_flags_that_it_supports)
+RING_TEST(ring_of_an_older_kernel_has_only_the_flags_that_it_supports)
 {
-    set_up(4, 0);
     gs_ring_done(&ring);
     fail_call(SYS_io_uring_setup, -EINVAL);
     CHECK_EQ(gs_ring_init(&ring, 4, GS_RING_SINGLE_ISSUER), -ENOSYS);
@@ -184,7 +173,6 @@ TEST(ring_of_an_older_kernel_has_only_the_flags_that_it_supports)
     ask(IORING_OP_NOP, -1, NULL, 0, 9);
     CHECK_EQ(gs_ring_enter(&ring, 1, GS_NEVER), 0);
     CHECK_EQ(take_completion().user_data, 9);
-    gs_ring_done(&ring);
 }
 
 static void *enter(void *data)
@@ -205,13 +193,11 @@ TEST(single_issuer_ring_belongs_to_the_first_thread_that_enters_it)
     gs_ring_done(&ring);
 }
 
-TEST(supported_operations_are_reported)
+RING_TEST(supported_operations_are_reported)
 {
-    set_up(4, 0);
     const uint8_t known[] = {IORING_OP_NOP, IORING_OP_READ}, unknown[] = {IORING_OP_NOP, 255};
     CHECK(gs_ring_supports(&ring, known, 2));
     CHECK(!gs_ring_supports(&ring, unknown, 2));
-    gs_ring_done(&ring);
 }
 
 TEST(cancelled_requests_all_complete_and_access_no_memory_afterwards)

@@ -2,8 +2,6 @@
  * runs itself again. */
 #include "tests/test.h"
 
-#include <stdbool.h>
-
 #define ASKED "GOSSAMER_TEST_SAMPLES"
 
 static bool is_asked(const char *wanted)

@@ -2,7 +2,6 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
 #include <gossamer/list.h>
 
 #define ITEMS 20000
@@ -83,9 +82,10 @@ static int take_due(uint64_t now)
     return is_ordered ? count : -1;
 }
 
-TEST(few_are_in_the_heap)
+#define QUEUE_TEST(name_) FIXTURE_TEST(name_, set_up(), gs_timer_queue_done(&queue))
+
+QUEUE_TEST(few_are_in_the_heap)
 {
-    set_up();
     CHECK_EQ(gs_timer_queue_next(&queue), UINT64_MAX);
     CHECK(!gs_timer_queue_due(&queue, UINT64_MAX));
     for (unsigned i = 0; i < 1000; i++)
@@ -94,19 +94,16 @@ TEST(few_are_in_the_heap)
     CHECK_EQ(gs_timer_queue_next(&queue), 1);
     CHECK_EQ(take_due(10), 10);
     CHECK_EQ(take_due(1000), 990);
-    gs_timer_queue_done(&queue);
 }
 
-TEST(of_many_most_are_beyond_the_horizon)
+QUEUE_TEST(of_many_most_are_beyond_the_horizon)
 {
-    set_up();
     for (unsigned i = 0; i < ITEMS; i++)
         insert(i, random_below(1000000));
     gs_timer_queue_check(&queue);
     CHECK_EQ(gs_timer_queue_count(&queue), ITEMS);
     CHECK(queue.far_count > ITEMS / 2);
     CHECK_EQ(take_due(1000000), ITEMS);
-    gs_timer_queue_done(&queue);
 }
 
 static void insert_range(unsigned first, unsigned end)
@@ -117,9 +114,8 @@ static void insert_range(unsigned first, unsigned end)
     }
 }
 
-TEST(while_it_is_filled_from_empty_the_heap_stays_small)
+QUEUE_TEST(while_it_is_filled_from_empty_the_heap_stays_small)
 {
-    set_up();
     CHECK_EQ(gs_timer_queue_reserve(&queue, CROWD), 0);
     for (int round = 0; round < 2; round++) {
         insert_range(0, CROWD / 2);
@@ -133,7 +129,6 @@ TEST(while_it_is_filled_from_empty_the_heap_stays_small)
         CHECK(take_due(2000000) > CROWD / 2);
         CHECK_EQ(gs_timer_queue_count(&queue), 0);
     }
-    gs_timer_queue_done(&queue);
 }
 
 TEST(ever_earlier_or_later_keys_are_removed_in_order)
@@ -163,9 +158,8 @@ TEST(equal_keys_are_all_removed)
     }
 }
 
-TEST(stale_keys_are_refreshed_when_they_are_due)
+QUEUE_TEST(stale_keys_are_refreshed_when_they_are_due)
 {
-    set_up();
     for (unsigned i = 0; i < ITEMS; i++)
         insert(i, random_below(1000));
     for (unsigned i = 0; i < ITEMS; i++)
@@ -174,19 +168,16 @@ TEST(stale_keys_are_refreshed_when_they_are_due)
     CHECK_EQ(find_next(), least_key());
     gs_timer_queue_check(&queue);
     CHECK_EQ(take_due(2000), ITEMS);
-    gs_timer_queue_done(&queue);
 }
 
-TEST(elements_can_be_visited_in_no_order)
+QUEUE_TEST(elements_can_be_visited_in_no_order)
 {
-    set_up();
     for (unsigned i = 0; i < ITEMS; i++)
         insert(i, 1 + i);
     uint64_t sum = 0;
     for (uint32_t i = 0; i < gs_timer_queue_count(&queue); i++)
         sum += key_of(gs_timer_queue_at(&queue, i));
     CHECK_EQ(sum, (uint64_t)ITEMS * (ITEMS + 1) / 2);
-    gs_timer_queue_done(&queue);
 }
 
 static void change(struct item *item, uint64_t range)
@@ -205,9 +196,8 @@ static void change(struct item *item, uint64_t range)
         gs_timer_queue_decrease_key(&queue, &item->index, key);
 }
 
-TEST(an_element_can_be_moved_in_memory)
+QUEUE_TEST(an_element_can_be_moved_in_memory)
 {
-    set_up();
     for (unsigned i = 0; i < ITEMS / 2; i++)
         insert(i, random_below(1u << 30));
     for (unsigned i = 0; i < ITEMS / 2; i += 3) {
@@ -218,7 +208,6 @@ TEST(an_element_can_be_moved_in_memory)
     gs_timer_queue_check(&queue);
     CHECK_EQ(find_next(), least_key());
     CHECK_EQ(take_due(UINT64_MAX), ITEMS / 2);
-    gs_timer_queue_done(&queue);
 }
 
 TEST(random_changes_keep_the_least_first)
@@ -240,12 +229,10 @@ TEST(random_changes_keep_the_least_first)
     }
 }
 
-TEST(reserve_fails_without_memory)
+QUEUE_TEST(reserve_fails_without_memory)
 {
-    set_up();
     CHECK_EQ(gs_timer_queue_reserve(&queue, UINT32_MAX), -ENOMEM);
     CHECK_EQ(gs_timer_queue_reserve(&queue, GS_TIMER_QUEUE_FAR), -ENOMEM);
     insert(0, 1);
     CHECK_EQ(take_due(1), 1);
-    gs_timer_queue_done(&queue);
 }

@@ -1,7 +1,6 @@
 #include "tests/test.h"
 
 #include <gossamer/version.h>
-#include <stdio.h>
 
 TEST(the_library_has_the_version_of_its_headers)
 {

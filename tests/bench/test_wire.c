@@ -2,10 +2,6 @@
 #include "bench/wan/wire.h"
 #include "tests/test.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-#include <string.h>
-
 enum { DELAY_NS = 5000, MANY = 900 };
 
 static struct wire wire_with(double loss, uint64_t seed)

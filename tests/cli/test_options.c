@@ -1,11 +1,8 @@
 #include "cli/options.h"
 #include "tests/test.h"
 
-#include <errno.h>
 #include <gossamer/clock.h>
 #include <gossamer/version.h>
-#include <stdbool.h>
-#include <unistd.h>
 
 enum { ARGUMENTS_MAX = 16 };
 

@@ -1,7 +1,6 @@
 #include "cli/value.h"
 #include "tests/test.h"
 
-#include <errno.h>
 #include <gossamer/clock.h>
 
 /* Returns the value of a valid text. */

@@ -2,10 +2,7 @@
 
 #include <array>
 #include <cstring>
-#include <fcntl.h>
 #include <gossamer/sys.h>
-#include <netinet/in.h>
-#include <sys/socket.h>
 
 using namespace std::chrono_literals;
 using gossamer::file_descriptor;

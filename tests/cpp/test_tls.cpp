@@ -8,7 +8,6 @@ extern "C" {
 #include <array>
 #include <cstring>
 #include <gossamer/tls.hpp>
-#include <sys/socket.h>
 
 using namespace std::chrono_literals;
 

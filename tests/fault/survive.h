@@ -5,8 +5,6 @@
 #include "tests/fault/points.h"
 #include "tests/test.h"
 
-#include <errno.h>
-
 /* arguments: of the server, for points_start. */
 static inline void survive(const char *const *arguments, const struct fault *faults, size_t count)
 {

@@ -4,11 +4,7 @@
 #include "tests/fault/session.h"
 #include "tests/test.h"
 
-#include <errno.h>
 #include <gossamer/clock.h>
-#include <sys/resource.h>
-#include <time.h>
-#include <unistd.h>
 
 #define EXHAUSTION_NS (300 * GS_MILLISECOND)
 

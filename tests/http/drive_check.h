@@ -6,8 +6,6 @@
 #include "tests/http/drive.h"
 #include "tests/test.h"
 
-#include <string.h>
-
 #define GET(name_) "GET /" name_ " HTTP/1.1\r\nHost: a\r\n\r\n"
 
 static struct drive drive;

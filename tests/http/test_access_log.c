@@ -11,9 +11,11 @@ static const struct drive_log_entry *logged(unsigned number, unsigned status, ui
     return &drive.logged[number];
 }
 
-TEST(response_is_logged_once_it_was_sent)
+#define LOG_TEST(name_)                                                                            \
+    FIXTURE_TEST(name_, drive_start(&drive, NULL), CHECK_EQ(drive_stop(&drive), 0))
+
+LOG_TEST(response_is_logged_once_it_was_sent)
 {
-    drive_start(&drive, NULL);
     drive_write(&drive, "f", "hello");
     drive.keep_output = true;
     drive_send(&drive,
@@ -28,13 +30,11 @@ TEST(response_is_logged_once_it_was_sent)
     CHECK_STR(entry->referer, "http://r/");
     CHECK_STR(entry->user_agent, "u/1 (x)");
     CHECK_EQ(entry->received, DRIVE_WALL_S);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(body_bytes_exclude_the_head_of_any_response)
+LOG_TEST(body_bytes_exclude_the_head_of_any_response)
 {
     static char large[200000];
-    drive_start(&drive, NULL);
     drive_write(&drive, "f", "hello");
     drive_write_bytes(&drive, "large", large, sizeof large);
     drive_send(&drive,
@@ -55,12 +55,10 @@ TEST(body_bytes_exclude_the_head_of_any_response)
     logged(6, 404, strlen("404 Not Found\n"));
     logged(7, 200, 5);
     CHECK_STR(logged(8, 200, 5)->request_line, "GET /f HTTP/1.0");
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(aborted_response_is_logged_with_the_bytes_sent)
+LOG_TEST(aborted_response_is_logged_with_the_bytes_sent)
 {
-    drive_start(&drive, NULL);
     drive_write(&drive, "f", "hello");
     drive.keep_output = true;
     drive_send(&drive, "GET /none HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -83,12 +81,10 @@ TEST(aborted_response_is_logged_with_the_bytes_sent)
         drive_reopen(&drive);
         logged(0, 200, 5 - cut);
     }
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(malformed_request_is_logged_with_what_was_received_of_its_line)
+LOG_TEST(malformed_request_is_logged_with_what_was_received_of_its_line)
 {
-    drive_start(&drive, NULL);
     drive_send(&drive, "\x01");
     CHECK_EQ(drive.logged_count, 1);
     const struct drive_log_entry *entry = logged(0, 400, strlen("400 Bad Request\n"));
@@ -98,12 +94,10 @@ TEST(malformed_request_is_logged_with_what_was_received_of_its_line)
     drive_send(&drive, "GET /x HTTP/1.1\r\nUser-Agent: u\r\n\r\n");
     CHECK_STR(logged(1, 400, strlen("400 Bad Request\n"))->request_line, "GET /x HTTP/1.1");
     CHECK_STR(drive.logged[1].user_agent, "u");
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(requests_responses_and_bytes_are_counted)
+LOG_TEST(requests_responses_and_bytes_are_counted)
 {
-    drive_start(&drive, NULL);
     drive_write(&drive, "f", "hello");
     drive_send(&drive, "GET /f HTTP/1.1\r\nHost: a\r\n\r\nGET /none HTTP/1.1\r\nHost: a\r\n\r\n"
                        "BREW / HTTP/1.1\r\nHost: a\r\n\r\nGET /x\r\n\r\n");
@@ -114,5 +108,4 @@ TEST(requests_responses_and_bytes_are_counted)
     CHECK_EQ(drive.counts.server_errors, 1);
     CHECK_EQ(drive.counts.bytes, drive.output_n);
     CHECK_EQ(drive.counts.timeouts, 0);
-    CHECK_EQ(drive_stop(&drive), 0);
 }

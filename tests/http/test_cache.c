@@ -1,9 +1,6 @@
 #include "http/cache.h"
 #include "tests/test.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 static struct gs_http_cache cache;
 
 /* Checks invariants P1 to P3. */

@@ -1,8 +1,6 @@
 #include "http/chunked.h"
 #include "tests/test.h"
 
-#include <errno.h>
-
 /* Decode text in pieces of at most `piece` bytes. Returns the number of bytes consumed, or the
  * error. */
 static ssize_t decode(struct gs_http_chunked *chunked, const char *text, size_t n, size_t piece,

@@ -3,8 +3,6 @@
 #include "http/etag.h"
 #include "tests/test.h"
 
-#include <time.h>
-
 #define NOW INT64_C(1795262400)
 #define MODIFIED "Sun, 06 Nov 1994 08:49:37 GMT"
 #define BEFORE "Sun, 06 Nov 1994 08:49:36 GMT"

@@ -3,11 +3,12 @@
 
 #include "tests/http/conn_fixture.h"
 
+#define CONN_TEST(name_) FIXTURE_TEST(name_, start(), CHECK_EQ(drive_stop(&drive), 0))
+
 /* ---- End of input ---- */
 
-TEST(eof_between_requests_closes_the_connection)
+CONN_TEST(eof_between_requests_closes_the_connection)
 {
-    start();
     drive_send_eof(&drive);
     check_wants(GS_HTTP_CLOSE);
     drive_reopen(&drive);
@@ -16,22 +17,18 @@ TEST(eof_between_requests_closes_the_connection)
     check_wants(GS_HTTP_CLOSE);
     check_response(200, true);
     CHECK_EQ(drive.parsed, drive.output_n);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(eof_in_a_body_closes_the_connection)
+CONN_TEST(eof_in_a_body_closes_the_connection)
 {
-    start();
     drive_send(&drive, POST "abc");
     drive_send_eof(&drive);
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive.output_n, 0);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(eof_in_a_body_does_not_cancel_earlier_responses)
+CONN_TEST(eof_in_a_body_does_not_cancel_earlier_responses)
 {
-    start();
     drive.keep_output = true;
     drive_send(&drive, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n" POST "abc");
     check_wants(GS_HTTP_READ | GS_HTTP_WRITE);
@@ -41,12 +38,10 @@ TEST(eof_in_a_body_does_not_cancel_earlier_responses)
     drive_serve(&drive);
     check_wants(GS_HTTP_CLOSE);
     check_response(501, true);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(all_requests_before_eof_get_their_responses)
+CONN_TEST(all_requests_before_eof_get_their_responses)
 {
-    start();
     drive.keep_output = true;
     drive_send(&drive, POST);
     drive_send_bytes(&drive, large, 1000000 - 1);
@@ -60,12 +55,10 @@ TEST(all_requests_before_eof_get_their_responses)
     check_response(405, true);
     check_response(200, true);
     check_response(200, true);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(eof_during_a_load_does_not_cancel_the_response)
+CONN_TEST(eof_during_a_load_does_not_cancel_the_response)
 {
-    start();
     drive.hold_loads = true;
     drive_send(&drive, GET);
     struct gs_http_load *load = gs_http_conn_take_load(&drive.conn);
@@ -76,12 +69,10 @@ TEST(eof_during_a_load_does_not_cancel_the_response)
     drive_serve(&drive);
     check_response(200, true);
     check_wants(GS_HTTP_CLOSE);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(connection_lingers_until_a_refused_peer_sends_eof)
+CONN_TEST(connection_lingers_until_a_refused_peer_sends_eof)
 {
-    start();
     drive.keep_output = true;
     drive_send(&drive, "nonsense\r\n\r\n");
     check_wants(GS_HTTP_WRITE);
@@ -99,12 +90,10 @@ TEST(connection_lingers_until_a_refused_peer_sends_eof)
     CHECK_EQ(drive.parsed, drive.output_n);
     drive_send_eof(&drive);
     check_wants(GS_HTTP_CLOSE);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(connection_lingers_after_a_long_last_response_whatever_the_peer_announced)
+CONN_TEST(connection_lingers_after_a_long_last_response_whatever_the_peer_announced)
 {
-    start();
     drive_send(&drive, GET);
     drive_reopen(&drive);
     drive_send(&drive, "GET /f HTTP/1.0\r\n\r\nx");
@@ -119,23 +108,19 @@ TEST(connection_lingers_after_a_long_last_response_whatever_the_peer_announced)
     drive_reopen(&drive);
     drive_send(&drive, "GET /f HTTP/1.0\r\n\r\n");
     check_wants(GS_HTTP_CLOSE);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(lingering_connection_whose_peer_is_silent_is_closed)
+CONN_TEST(lingering_connection_whose_peer_is_silent_is_closed)
 {
-    start();
     drive_send(&drive, "nonsense\r\n\r\n");
     check_wants(GS_HTTP_READ);
     drive_advance_time(&drive, 5 * GS_SECOND);
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive.counts.timeouts, 0);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(lingering_lasts_as_long_as_the_peer_sends_fast_but_not_longer_than_30_s)
+CONN_TEST(lingering_lasts_as_long_as_the_peer_sends_fast_but_not_longer_than_30_s)
 {
-    start();
     drive_send(&drive, "nonsense\r\n\r\n");
     for (int i = 0; i < 5; i++) {
         drive_send_bytes(&drive, large, 5120);
@@ -151,7 +136,6 @@ TEST(lingering_lasts_as_long_as_the_peer_sends_fast_but_not_longer_than_30_s)
     drive_send_bytes(&drive, large, 5119);
     drive_advance_time(&drive, 5 * GS_SECOND);
     check_wants(GS_HTTP_CLOSE);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(without_a_minimum_rate_any_byte_extends_lingering)
@@ -175,9 +159,8 @@ static void expire(uint64_t queued)
     gs_http_conn_expire(&drive.conn, queued, drive.now_ns);
 }
 
-TEST(lingering_lasts_while_the_peer_takes_what_is_queued)
+CONN_TEST(lingering_lasts_while_the_peer_takes_what_is_queued)
 {
-    start();
     drive_send(&drive, "GET /large HTTP/1.0\r\n\r\n");
     expire(100000);
     check_wants(GS_HTTP_READ);
@@ -190,18 +173,15 @@ TEST(lingering_lasts_while_the_peer_takes_what_is_queued)
     expire(100000);
     expire(0);
     check_wants(GS_HTTP_CLOSE);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(connection_does_not_linger_if_the_refused_peer_sent_eof)
+CONN_TEST(connection_does_not_linger_if_the_refused_peer_sent_eof)
 {
-    start();
     drive.keep_output = true;
     drive_send(&drive, "nonsense\r\n\r\n");
     gs_http_conn_receive_eof(&drive.conn, drive.now_ns);
     drive_take_output(&drive, UINT64_MAX);
     check_wants(GS_HTTP_CLOSE);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(connection_that_the_transport_ends_lingers_and_drops_its_output)
@@ -228,21 +208,18 @@ static void drain(void)
     gs_http_conn_drain(&drive.conn, drive.now_ns);
 }
 
-TEST(idle_connection_is_drained_at_once)
+CONN_TEST(idle_connection_is_drained_at_once)
 {
-    start();
     drain();
     check_wants(GS_HTTP_CLOSE);
     drive_reopen(&drive);
     drive_send(&drive, GET);
     drain();
     check_wants(GS_HTTP_CLOSE);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(idle_connection_without_keep_alive_accepts_one_more_request)
+CONN_TEST(idle_connection_without_keep_alive_accepts_one_more_request)
 {
-    start();
     drive_send(&drive, GET);
     check_response(200, true);
     gs_http_conn_disable_keep_alive(&drive.conn);
@@ -254,7 +231,6 @@ TEST(idle_connection_without_keep_alive_accepts_one_more_request)
     gs_http_conn_disable_keep_alive(&drive.conn);
     drain();
     check_wants(GS_HTTP_CLOSE);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(request_in_progress_gets_its_response_before_draining)
@@ -279,9 +255,8 @@ TEST(request_in_progress_gets_its_response_before_draining)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(response_in_progress_is_sent_before_draining)
+CONN_TEST(response_in_progress_is_sent_before_draining)
 {
-    start();
     drive.keep_output = true;
     drive_send(&drive, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
     drive_take_output(&drive, 1000);
@@ -293,12 +268,10 @@ TEST(response_in_progress_is_sent_before_draining)
     CHECK(drive.is_shut_down);
     drive_send_eof(&drive);
     check_wants(GS_HTTP_CLOSE);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(load_in_progress_gets_its_response_before_draining)
+CONN_TEST(load_in_progress_gets_its_response_before_draining)
 {
-    start();
     drive.hold_loads = true;
     drive_send(&drive, GET);
     drain();
@@ -310,7 +283,6 @@ TEST(load_in_progress_gets_its_response_before_draining)
     gs_http_conn_loaded(&drive.conn, load, drive.now_ns);
     drive_serve(&drive);
     check_response(200, false);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 /* ---- Aborting ---- */
@@ -334,9 +306,8 @@ TEST(aborted_connection_in_any_state_wants_only_to_be_closed)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(connection_aborted_during_a_load_accepts_its_result)
+CONN_TEST(connection_aborted_during_a_load_accepts_its_result)
 {
-    start();
     drive.hold_loads = true;
     drive_send(&drive, GET GET);
     check_wants(GS_HTTP_LOAD);
@@ -352,7 +323,6 @@ TEST(connection_aborted_during_a_load_accepts_its_result)
     check_wants(GS_HTTP_CLOSE);
     check_deadline(GS_NEVER);
     CHECK_EQ(drive.output_n, 0);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(connection_in_any_state_is_destroyed_without_a_leak)
@@ -370,10 +340,9 @@ TEST(connection_in_any_state_is_destroyed_without_a_leak)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(output_is_returned_piece_by_piece)
+CONN_TEST(output_is_returned_piece_by_piece)
 {
     struct gs_http_piece pieces[8];
-    start();
     CHECK_EQ(gs_http_conn_output(&drive.conn, pieces, 8), 0);
     drive.keep_output = true;
     drive_send(&drive, "GET /large HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1,5-6\r\n\r\n");
@@ -387,5 +356,4 @@ TEST(output_is_returned_piece_by_piece)
     CHECK_EQ(gs_http_conn_output(&drive.conn, pieces, 1), 1);
     CHECK_EQ(pieces[0].offset, 1);
     CHECK_EQ(pieces[0].n, 1);
-    CHECK_EQ(drive_stop(&drive), 0);
 }

@@ -1,8 +1,6 @@
 #include "tests/http/drive.h"
 #include "tests/test.h"
 
-#include <stdio.h>
-
 #define REQUEST "GET /page.html HTTP/1.1\r\nHost: a\r\n\r\n"
 #define NEXT_DATE "Sat, 21 Nov 2026 12:00:01 GMT"
 

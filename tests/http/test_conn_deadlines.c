@@ -1,9 +1,10 @@
 /* The deadlines of a connection, and the effects of their expiry. */
 #include "tests/http/conn_fixture.h"
 
-TEST(new_connection_has_ten_seconds_for_its_first_request)
+#define CONN_TEST(name_) FIXTURE_TEST(name_, start(), CHECK_EQ(drive_stop(&drive), 0))
+
+CONN_TEST(new_connection_has_ten_seconds_for_its_first_request)
 {
-    start();
     check_wants(GS_HTTP_READ);
     check_deadline(10 * GS_SECOND);
     drive_advance_time(&drive, 10 * GS_SECOND - 1);
@@ -11,12 +12,10 @@ TEST(new_connection_has_ten_seconds_for_its_first_request)
     drive_advance_time(&drive, 1);
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive.output_n, 0);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(header_has_ten_seconds_from_its_first_byte)
+CONN_TEST(header_has_ten_seconds_from_its_first_byte)
 {
-    start();
     drive_advance_time(&drive, 9 * GS_SECOND);
     drive_send(&drive, "G");
     check_deadline(10 * GS_SECOND);
@@ -32,12 +31,10 @@ TEST(header_has_ten_seconds_from_its_first_byte)
     CHECK_EQ(drive.counts.timeouts, 1);
     drive_advance_time(&drive, 5 * GS_SECOND);
     check_wants(GS_HTTP_CLOSE);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(split_empty_lines_do_not_extend_the_deadline)
+CONN_TEST(split_empty_lines_do_not_extend_the_deadline)
 {
-    start();
     for (int i = 0; i < 5; i++) {
         drive_send(&drive, "\r");
         check_deadline((uint64_t)(10 - 2 * i) * GS_SECOND);
@@ -48,24 +45,20 @@ TEST(split_empty_lines_do_not_extend_the_deadline)
     }
     check_response(408, false);
     CHECK_EQ(drive.counts.timeouts, 1);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(request_after_a_split_empty_line_is_handled_and_followed_by_idleness)
+CONN_TEST(request_after_a_split_empty_line_is_handled_and_followed_by_idleness)
 {
-    start();
     drive_send(&drive, "\r");
     drive_send(&drive, "\n");
     drive_advance_time(&drive, 9 * GS_SECOND);
     drive_send(&drive, GET);
     check_response(200, true);
     check_deadline(60 * GS_SECOND);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(idle_connection_has_sixty_seconds)
+CONN_TEST(idle_connection_has_sixty_seconds)
 {
-    start();
     drive_send(&drive, GET);
     check_response(200, true);
     check_deadline(60 * GS_SECOND);
@@ -78,12 +71,10 @@ TEST(idle_connection_has_sixty_seconds)
     drive_advance_time(&drive, 60 * GS_SECOND);
     check_wants(GS_HTTP_CLOSE);
     CHECK_EQ(drive.parsed, drive.output_n);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(header_after_a_response_has_a_deadline_of_its_own)
+CONN_TEST(header_after_a_response_has_a_deadline_of_its_own)
 {
-    start();
     drive.keep_output = true;
     drive_send(&drive, GET "GET /");
     drive_advance_time(&drive, 5 * GS_SECOND);
@@ -91,21 +82,17 @@ TEST(header_after_a_response_has_a_deadline_of_its_own)
     drive_serve(&drive);
     check_wants(GS_HTTP_READ);
     check_deadline(10 * GS_SECOND);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(expiry_before_the_deadline_does_nothing)
+CONN_TEST(expiry_before_the_deadline_does_nothing)
 {
-    start();
     drive_send(&drive, "G");
     gs_http_conn_expire(&drive.conn, 0, drive.now_ns + 10 * GS_SECOND - 1);
     check_wants(GS_HTTP_READ);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(reader_must_keep_the_minimum_rate)
+CONN_TEST(reader_must_keep_the_minimum_rate)
 {
-    start();
     drive.keep_output = true;
     drive_send(&drive, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
     check_wants(GS_HTTP_WRITE);
@@ -125,7 +112,6 @@ TEST(reader_must_keep_the_minimum_rate)
     drive_reopen(&drive);
     CHECK_EQ(drive.logged_count, 1);
     CHECK(drive.logged[0].body_bytes > 50000 && drive.logged[0].body_bytes < UINT64_C(61440));
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 static void expire(uint64_t queued)
@@ -134,9 +120,8 @@ static void expire(uint64_t queued)
     gs_http_conn_expire(&drive.conn, queued, drive.now_ns);
 }
 
-TEST(sent_bytes_count_once_they_have_reached_the_peer)
+CONN_TEST(sent_bytes_count_once_they_have_reached_the_peer)
 {
-    start();
     drive.keep_output = true;
     drive_send(&drive, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
     drive_take_output(&drive, 200000);
@@ -149,12 +134,10 @@ TEST(sent_bytes_count_once_they_have_reached_the_peer)
     check_wants(GS_HTTP_WRITE);
     expire(100000 - 10240 - 10239);
     check_wants(GS_HTTP_CLOSE);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(bytes_of_an_earlier_response_extend_the_deadline_once)
+CONN_TEST(bytes_of_an_earlier_response_extend_the_deadline_once)
 {
-    start();
     drive.keep_output = true;
     drive_send(&drive, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
     drive_take_output(&drive, 100);
@@ -162,13 +145,11 @@ TEST(bytes_of_an_earlier_response_extend_the_deadline_once)
     check_wants(GS_HTTP_WRITE);
     expire(50000);
     check_wants(GS_HTTP_CLOSE);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(next_output_has_a_window_of_its_own)
+CONN_TEST(next_output_has_a_window_of_its_own)
 {
     static char requests[40 * 32];
-    start();
     for (size_t i = 0; i < 40; i++)
         strcat(requests, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n");
     drive.keep_output = true;
@@ -184,12 +165,10 @@ TEST(next_output_has_a_window_of_its_own)
     CHECK(drive.counts.requests > fit);
     check_wants(GS_HTTP_WRITE);
     check_deadline(10 * GS_SECOND);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(sender_must_keep_the_minimum_rate)
+CONN_TEST(sender_must_keep_the_minimum_rate)
 {
-    start();
     drive_send(&drive, POST);
     check_wants(GS_HTTP_READ);
     check_deadline(10 * GS_SECOND);
@@ -202,7 +181,6 @@ TEST(sender_must_keep_the_minimum_rate)
     CHECK_EQ(drive.counts.timeouts, 1);
     CHECK_EQ(drive.logged_count, 1);
     CHECK_STR(drive.logged[0].request_line, "POST /f HTTP/1.1");
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(transfers_without_a_minimum_rate_have_no_limit)
@@ -221,20 +199,17 @@ TEST(transfers_without_a_minimum_rate_have_no_limit)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(slow_sender_with_blocked_output_is_closed)
+CONN_TEST(slow_sender_with_blocked_output_is_closed)
 {
-    start();
     drive.keep_output = true;
     drive_send(&drive, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n" POST);
     check_wants(GS_HTTP_READ | GS_HTTP_WRITE);
     drive_advance_time(&drive, 10 * GS_SECOND);
     check_wants(GS_HTTP_CLOSE);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(load_has_no_deadline)
+CONN_TEST(load_has_no_deadline)
 {
-    start();
     drive.hold_loads = true;
     drive_send(&drive, GET);
     check_wants(GS_HTTP_LOAD);
@@ -247,5 +222,4 @@ TEST(load_has_no_deadline)
     check_wants(GS_HTTP_WRITE);
     drive_serve(&drive);
     check_response(200, true);
-    CHECK_EQ(drive_stop(&drive), 0);
 }

@@ -2,10 +2,6 @@
 #include "tests/http/drive_check.h"
 #include "tests/newer_call.h"
 
-#include <errno.h>
-#include <gossamer/sys.h>
-#include <sys/syscall.h>
-
 static void start(void)
 {
     struct gs_http_options options;
@@ -39,6 +35,8 @@ static void fail_next(long call, int err, unsigned times)
     gs_sys_set_fault(fail, NULL);
 }
 
+#define CONN_TEST(name_) FIXTURE_TEST(name_, start(), stop())
+
 TEST(kernel_errors_map_to_statuses)
 {
     static const struct {
@@ -62,9 +60,8 @@ TEST(kernel_errors_map_to_statuses)
         }
 }
 
-TEST(stale_page_is_served_for_a_minute_on_errors)
+CONN_TEST(stale_page_is_served_for_a_minute_on_errors)
 {
-    start();
     drive_write(&drive, "f", "one");
     check_body(GET("f"), "one");
     for (int i = 0; i < 59; i++) {
@@ -78,7 +75,6 @@ TEST(stale_page_is_served_for_a_minute_on_errors)
     check_status(GET("f"), 503);
     check_status(GET("f"), 503);
     check_body(GET("f"), "one");
-    stop();
 }
 
 /* Another connection, on a worker with a later time, requests the file and validates it. */
@@ -95,9 +91,8 @@ static void revalidate_later(void)
     gs_http_conn_done(&other);
 }
 
-TEST(stale_page_validated_later_than_now_is_served_on_errors)
+CONN_TEST(stale_page_validated_later_than_now_is_served_on_errors)
 {
-    start();
     drive_write(&drive, "f", "one");
     check_body(GET("f"), "one");
     drive.now_ns += GS_SECOND;
@@ -115,12 +110,10 @@ TEST(stale_page_validated_later_than_now_is_served_on_errors)
     CHECK(drive_next_response(&drive, false, &response));
     CHECK_EQ(response.status, 200);
     CHECK(response.body_length == 3 && !memcmp(response.body, "one", 3));
-    stop();
 }
 
-TEST(stale_page_is_replaced_by_the_next_successful_load)
+CONN_TEST(stale_page_is_replaced_by_the_next_successful_load)
 {
-    start();
     drive_write(&drive, "f", "one");
     check_body(GET("f"), "one");
     drive.now_ns += GS_SECOND;
@@ -131,12 +124,10 @@ TEST(stale_page_is_replaced_by_the_next_successful_load)
     drive.now_ns += GS_SECOND;
     fail_next(SYS_openat2, EIO, 1);
     check_status(GET("f"), 500);
-    stop();
 }
 
-TEST(interrupted_calls_are_repeated)
+CONN_TEST(interrupted_calls_are_repeated)
 {
-    start();
     drive_write(&drive, "f", "one");
     fail_next(SYS_openat2, EAGAIN, 2);
     check_body(GET("f"), "one");
@@ -144,5 +135,4 @@ TEST(interrupted_calls_are_repeated)
     fail_next(SYS_pread64, EINTR, 3);
     check_body(GET("g"), "two");
     CHECK_EQ(failures_left, 0);
-    stop();
 }

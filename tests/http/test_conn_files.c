@@ -3,13 +3,6 @@
 #include "tests/http/drive_check.h"
 #include "tests/newer_call.h"
 
-#include <errno.h>
-#include <gossamer/sys.h>
-#include <stdio.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 static struct gs_http_conn other;
 static struct gs_http_options options;
 static unsigned opened;
@@ -37,9 +30,10 @@ static void stop(void)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(page_is_served_from_the_cache_while_it_is_fresh)
+#define CONN_TEST(name_) FIXTURE_TEST(name_, start(), stop())
+
+CONN_TEST(page_is_served_from_the_cache_while_it_is_fresh)
 {
-    start();
     drive_write(&drive, "f", "one");
     check_body(GET("f"), "one");
     CHECK_EQ(opened, 1);
@@ -53,13 +47,11 @@ TEST(page_is_served_from_the_cache_while_it_is_fresh)
     CHECK_EQ(opened, 2);
     check_body(GET("f"), "one");
     CHECK_EQ(opened, 2);
-    stop();
 }
 
 /* Workers read the clock independently, so their times differ. */
-TEST(page_validated_later_than_now_is_served_from_the_cache)
+CONN_TEST(page_validated_later_than_now_is_served_from_the_cache)
 {
-    start();
     drive_write(&drive, "f", "one");
     check_body(GET("f"), "one");
     CHECK_EQ(opened, 1);
@@ -72,12 +64,10 @@ TEST(page_validated_later_than_now_is_served_from_the_cache)
     drive.now_ns += 2 * GS_SECOND;
     check_body(GET("f"), "one");
     CHECK_EQ(opened, 2);
-    stop();
 }
 
-TEST(changed_file_is_served_within_a_second)
+CONN_TEST(changed_file_is_served_within_a_second)
 {
-    start();
     drive_write(&drive, "f", "one");
     check_body(GET("f"), "one");
     drive_write(&drive, "f", "other");
@@ -87,12 +77,10 @@ TEST(changed_file_is_served_within_a_second)
     drive_write(&drive, "f", "OTHER");
     drive.now_ns += GS_SECOND - 1;
     check_body(GET("f"), "OTHER");
-    stop();
 }
 
-TEST(replaced_file_is_served_within_a_second)
+CONN_TEST(replaced_file_is_served_within_a_second)
 {
-    start();
     drive_write(&drive, "f", "one");
     check_body(GET("f"), "one");
     drive_write(&drive, "new", "two");
@@ -101,12 +89,10 @@ TEST(replaced_file_is_served_within_a_second)
     CHECK_EQ(rename(from, drive_path(&drive, "f")), 0);
     drive.now_ns += GS_SECOND - 1;
     check_body(GET("f"), "two");
-    stop();
 }
 
-TEST(removed_file_disappears_within_a_second_and_may_return)
+CONN_TEST(removed_file_disappears_within_a_second_and_may_return)
 {
-    start();
     drive_write(&drive, "f", "one");
     check_body(GET("f"), "one");
     CHECK_EQ(unlink(drive_path(&drive, "f")), 0);
@@ -119,12 +105,10 @@ TEST(removed_file_disappears_within_a_second_and_may_return)
     drive_mkdir(&drive, "f");
     drive.now_ns += GS_SECOND - 1;
     check_status(GET("f"), 301);
-    stop();
 }
 
-TEST(slow_load_does_not_make_a_page_fresh)
+CONN_TEST(slow_load_does_not_make_a_page_fresh)
 {
-    start();
     drive_write(&drive, "f", "one");
     drive.hold_loads = true;
     drive_send(&drive, GET("f"));
@@ -137,7 +121,6 @@ TEST(slow_load_does_not_make_a_page_fresh)
     drive_serve(&drive);
     CHECK(drive_next_response(&drive, false, &response));
     check_body(GET("f"), "two");
-    stop();
 }
 
 /* Another connection requests the file. */
@@ -148,9 +131,8 @@ static struct gs_http_load *request_concurrently(void)
     return gs_http_conn_take_load(&other);
 }
 
-TEST(loads_of_several_connections_share_the_cache)
+CONN_TEST(loads_of_several_connections_share_the_cache)
 {
-    start();
     drive_write(&drive, "f", "one");
     drive.hold_loads = true;
     drive_send(&drive, GET("f"));
@@ -169,7 +151,6 @@ TEST(loads_of_several_connections_share_the_cache)
     gs_http_conn_done(&other);
     drive.now_ns += GS_SECOND;
     check_body(GET("f"), "three");
-    stop();
 }
 
 /* The file changes, and another connection requests it once the page is stale. */
@@ -181,9 +162,8 @@ static struct gs_http_load *change_and_request(void)
     return request_concurrently();
 }
 
-TEST(one_of_many_requests_revalidates_the_page)
+CONN_TEST(one_of_many_requests_revalidates_the_page)
 {
-    start();
     drive_write(&drive, "f", "one");
     struct gs_http_load *load = change_and_request();
     check_body(GET("f"), "one");
@@ -193,24 +173,20 @@ TEST(one_of_many_requests_revalidates_the_page)
     check_body(GET("f"), "two");
     CHECK_EQ(opened, 2);
     gs_http_conn_done(&other);
-    stop();
 }
 
-TEST(another_request_revalidates_if_the_first_connection_closes)
+CONN_TEST(another_request_revalidates_if_the_first_connection_closes)
 {
-    start();
     drive_write(&drive, "f", "one");
     CHECK(change_and_request());
     gs_http_conn_done(&other);
     drive.now_ns += GS_SECOND * 2 / 10;
     check_body(GET("f"), "two");
-    stop();
 }
 
-TEST(large_file_is_sent_from_its_descriptor)
+CONN_TEST(large_file_is_sent_from_its_descriptor)
 {
     static char large[300000];
-    start();
     for (size_t i = 0; i < sizeof large; i++)
         large[i] = (char)('a' + i % 23);
     drive_write_bytes(&drive, "large", large, sizeof large);
@@ -221,14 +197,12 @@ TEST(large_file_is_sent_from_its_descriptor)
         CHECK(!memcmp(response.body, large, sizeof large));
     }
     CHECK_EQ(opened, 1);
-    stop();
 }
 
-TEST(file_exactly_at_the_limit_is_kept_in_memory)
+CONN_TEST(file_exactly_at_the_limit_is_kept_in_memory)
 {
     static char bytes[101];
     struct gs_http_piece pieces[4];
-    start();
     memset(bytes, 'x', sizeof bytes);
     drive_write_bytes(&drive, "f", bytes, 100);
     drive_write_bytes(&drive, "g", bytes, 101);
@@ -240,13 +214,11 @@ TEST(file_exactly_at_the_limit_is_kept_in_memory)
     drive_send(&drive, GET("g"));
     CHECK_EQ(gs_http_conn_output(&drive.conn, pieces, 4), 2);
     CHECK(!pieces[1].bytes && pieces[1].n == 101);
-    stop();
 }
 
-TEST(file_truncated_while_it_is_sent_aborts_the_connection)
+CONN_TEST(file_truncated_while_it_is_sent_aborts_the_connection)
 {
     static char large[300000];
-    start();
     drive_write_bytes(&drive, "large", large, sizeof large);
     drive.keep_output = true;
     drive_send(&drive, GET("large"));
@@ -263,13 +235,11 @@ TEST(file_truncated_while_it_is_sent_aborts_the_connection)
     drive.now_ns += GS_SECOND;
     check_status(GET("large"), 200);
     CHECK_EQ(response.body_length, 150000);
-    stop();
 }
 
-TEST(old_state_of_a_file_is_sent_to_its_end)
+CONN_TEST(old_state_of_a_file_is_sent_to_its_end)
 {
     static char large[300000];
-    start();
     memset(large, 'o', sizeof large);
     drive_write_bytes(&drive, "large", large, sizeof large);
     drive.keep_output = true;
@@ -291,7 +261,6 @@ TEST(old_state_of_a_file_is_sent_to_its_end)
     CHECK_EQ(response.body_length, sizeof large);
     CHECK(!memcmp(response.body, large, sizeof large));
     check_body(GET("large"), "new");
-    stop();
 }
 
 /* Change a large file in place, in turn in size, in content, or in both. */
@@ -337,10 +306,9 @@ static int count_looks(int fd, struct stat *ret_stat)
     return gs_sys_fstat(fd, ret_stat);
 }
 
-TEST(large_file_is_looked_at_once_for_all_requests_of_one_time)
+CONN_TEST(large_file_is_looked_at_once_for_all_requests_of_one_time)
 {
     static char large[200000];
-    start();
     drive_stop(&drive);
     options.file_state = count_looks;
     drive_start(&drive, &options);
@@ -357,7 +325,6 @@ TEST(large_file_is_looked_at_once_for_all_requests_of_one_time)
     check_status(GET("large"), 200);
     CHECK_EQ(looked, 2);
     CHECK_EQ(response.body[0], 'n');
-    stop();
 }
 
 /* What was sent is of the old state, what is left would be of the new one. */
@@ -386,10 +353,9 @@ static void check_open_files(uint64_t files, unsigned pages)
     CHECK_EQ(drive.service->cache.count, pages);
 }
 
-TEST(files_that_nobody_asks_for_are_released)
+CONN_TEST(files_that_nobody_asks_for_are_released)
 {
     static char large[200];
-    start();
     CHECK_EQ(gs_http_service_deadline(drive.service), GS_NEVER);
     drive_write_bytes(&drive, "large", large, sizeof large);
     drive_write(&drive, "small", "one");
@@ -409,7 +375,6 @@ TEST(files_that_nobody_asks_for_are_released)
     gs_http_service_expire(drive.service, gs_http_service_deadline(drive.service));
     check_open_files(0, 0);
     CHECK_EQ(gs_http_service_deadline(drive.service), GS_NEVER);
-    stop();
 }
 
 TEST(cache_respects_its_limits)

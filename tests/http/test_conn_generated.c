@@ -2,8 +2,6 @@
 #include "http/service.h"
 #include "tests/http/drive_check.h"
 
-#include <errno.h>
-
 #define SIZE 100
 
 static int generated;
@@ -35,9 +33,10 @@ static void start(void)
     drive_start(&drive, &options);
 }
 
-TEST(page_is_generated_for_each_request)
+#define CONN_TEST(name_) FIXTURE_TEST(name_, start(), CHECK_EQ(drive_stop(&drive), 0))
+
+CONN_TEST(page_is_generated_for_each_request)
 {
-    start();
     check_status(GET("sub/generated"), 200);
     CHECK_EQ(response.body_length, 3);
     CHECK(!memcmp(response.body, "aaa", 3));
@@ -46,12 +45,10 @@ TEST(page_is_generated_for_each_request)
     CHECK(!drive_has_field(&response, "Accept-Ranges: bytes"));
     check_status("GET /sub/./generated?query HTTP/1.1\r\nHost: a\r\nRange: bytes=1-1\r\n\r\n", 200);
     CHECK(response.body_length == 3 && !memcmp(response.body, "bbb", 3));
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(generator_takes_precedence_over_a_file)
+CONN_TEST(generator_takes_precedence_over_a_file)
 {
-    start();
     drive_mkdir(&drive, "sub");
     drive_write(&drive, "sub/generated", "file");
     drive_write(&drive, "sub/generated2", "file");
@@ -59,12 +56,10 @@ TEST(generator_takes_precedence_over_a_file)
     CHECK_EQ(response.body_length, 3);
     check_status(GET("sub/generated2"), 200);
     CHECK_EQ(response.body_length, 4);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(pipelined_requests_for_generated_pages_and_files_are_handled_in_order)
+CONN_TEST(pipelined_requests_for_generated_pages_and_files_are_handled_in_order)
 {
-    start();
     drive_write(&drive, "f", "file");
     drive_send(&drive, GET("f") GET("sub/generated") GET("sub/generated") GET("f"));
     static const size_t lengths[] = {4, 3, 3, 4};
@@ -72,16 +67,13 @@ TEST(pipelined_requests_for_generated_pages_and_files_are_handled_in_order)
         CHECK(drive_next_response(&drive, false, &response));
         CHECK_EQ(response.body_length, lengths[i]);
     }
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(head_of_a_generated_page_has_its_length_and_no_body)
+CONN_TEST(head_of_a_generated_page_has_its_length_and_no_body)
 {
-    start();
     drive_send(&drive, "HEAD /sub/generated HTTP/1.1\r\nHost: a\r\n\r\n");
     CHECK(drive_next_response(&drive, true, &response));
     CHECK(drive_has_field(&response, "Content-Length: 3"));
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(failure_of_a_generator_is_an_error)
@@ -98,9 +90,8 @@ TEST(failure_of_a_generator_is_an_error)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(refused_load_is_a_503)
+CONN_TEST(refused_load_is_a_503)
 {
-    start();
     drive_write(&drive, "f", "file");
     drive.hold_loads = true;
     static const char *const requests[] = {GET("sub/generated"), GET("f")};
@@ -118,7 +109,6 @@ TEST(refused_load_is_a_503)
         CHECK(response.keep_alive);
     }
     CHECK_EQ(generated, 0);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 /* ---- Latencies ---- */
@@ -142,9 +132,8 @@ TEST(latency_is_counted_from_the_request_to_the_end_of_its_response)
     CHECK_EQ(drive.counts.closed, drive.counts.connections);
 }
 
-TEST(each_of_several_responses_sent_together_is_counted)
+CONN_TEST(each_of_several_responses_sent_together_is_counted)
 {
-    start();
     drive_write(&drive, "f", "file");
     drive_send(&drive, GET("f"));
     drive_send(&drive, GET("f") GET("f") GET("f"));
@@ -153,7 +142,6 @@ TEST(each_of_several_responses_sent_together_is_counted)
     for (unsigned i = 0; i < GS_HTTP_LATENCIES; i++)
         sum += drive.counts.latencies[i];
     CHECK_EQ(sum, drive.counts.requests);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(longest_latencies_are_in_the_last_bucket)

@@ -1,8 +1,6 @@
 #include "http/date.h"
 #include "tests/test.h"
 
-#include <time.h>
-
 #define RFC_EXAMPLE 784111777
 #define YEAR_2026 1795260676 /* 2026-11-21 11:31:16 */
 

@@ -1,8 +1,6 @@
 #include "http/etag.h"
 #include "tests/test.h"
 
-#include <stdint.h>
-
 static const char *format(uint64_t inode, uint64_t size, uint64_t ns)
 {
     static char out[GS_HTTP_ETAG_MAX + 1];

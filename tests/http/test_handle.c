@@ -1,14 +1,7 @@
 #include "tests/http/drive.h"
 #include "tests/test.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <gossamer/sys.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
-#include <unistd.h>
 
 #define GET(target_) "GET " target_ " HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -31,9 +24,11 @@ static void check_body(const char *request, const char *body)
     CHECK(!memcmp(response.body, body, response.body_length));
 }
 
-TEST(file_is_sent_with_its_fields)
+#define DRIVE_TEST(name_)                                                                          \
+    FIXTURE_TEST(name_, drive_start(&drive, NULL), CHECK_EQ(drive_stop(&drive), 0))
+
+DRIVE_TEST(file_is_sent_with_its_fields)
 {
-    drive_start(&drive, NULL);
     drive_write(&drive, "page.html", "hello");
     check_body(GET("/page.html"), "hello");
     CHECK(response.keep_alive);
@@ -45,12 +40,10 @@ TEST(file_is_sent_with_its_fields)
     CHECK(drive_has_field(&response, "Server: gossamer"));
     CHECK(memmem(response.head, response.head_length, "\r\nETag: \"", 9));
     CHECK(!memmem(response.head, response.head_length, "\r\nConnection:", 13));
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(head_gives_the_same_head_and_no_body)
+DRIVE_TEST(head_gives_the_same_head_and_no_body)
 {
-    drive_start(&drive, NULL);
     drive_write(&drive, "page.html", "hello");
     check_response(GET("/page.html"), 200);
     struct drive_response first = response;
@@ -60,12 +53,10 @@ TEST(head_gives_the_same_head_and_no_body)
     check_response("HEAD /none HTTP/1.1\r\nHost: a\r\n\r\n", 404);
     CHECK(drive_has_field(&response, "Content-Length: 14"));
     CHECK_EQ(drive.parsed, drive.output_n);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(directory_is_served_as_its_index_file_or_refused)
+DRIVE_TEST(directory_is_served_as_its_index_file_or_refused)
 {
-    drive_start(&drive, NULL);
     drive_write(&drive, "index.html", "root");
     drive_mkdir(&drive, "sub");
     drive_write(&drive, "sub/index.html", "below");
@@ -81,12 +72,10 @@ TEST(directory_is_served_as_its_index_file_or_refused)
     check_response(GET("/bare/"), 403);
     check_response(GET("/odd/"), 403);
     check_response(GET("/odd/index.html"), 301);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(directory_without_its_slash_is_redirected_with_its_query)
+DRIVE_TEST(directory_without_its_slash_is_redirected_with_its_query)
 {
-    drive_start(&drive, NULL);
     drive_mkdir(&drive, "sub");
     check_response(GET("/sub"), 301);
     CHECK(drive_has_field(&response, "Location: /sub/"));
@@ -98,23 +87,19 @@ TEST(directory_without_its_slash_is_redirected_with_its_query)
     CHECK(drive_has_field(&response, "Location: /sub/"));
     check_response("HEAD /sub HTTP/1.1\r\nHost: a\r\n\r\n", 301);
     CHECK(drive_has_field(&response, "Location: /sub/"));
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(redirection_never_names_another_host)
+DRIVE_TEST(redirection_never_names_another_host)
 {
-    drive_start(&drive, NULL);
     drive_mkdir(&drive, "sub");
     check_response(GET("//sub"), 301);
     CHECK(drive_has_field(&response, "Location: /sub/"));
     check_response(GET("////sub"), 301);
     CHECK(drive_has_field(&response, "Location: /sub/"));
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(missing_file_is_not_found)
+DRIVE_TEST(missing_file_is_not_found)
 {
-    drive_start(&drive, NULL);
     drive_write(&drive, "file", "x");
     check_response(GET("/none"), 404);
     CHECK(response.keep_alive);
@@ -125,7 +110,6 @@ TEST(missing_file_is_not_found)
     memset(request + 5, 'n', 300);
     strcpy(request + 305, " HTTP/1.1\r\nHost: a\r\n\r\n");
     check_response(request, 404);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(paths_out_of_the_root_are_bad_requests)
@@ -144,9 +128,8 @@ TEST(paths_out_of_the_root_are_bad_requests)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(dot_files_are_hidden_except_well_known_ones)
+DRIVE_TEST(dot_files_are_hidden_except_well_known_ones)
 {
-    drive_start(&drive, NULL);
     drive_write(&drive, ".secret", "x");
     drive_mkdir(&drive, ".git");
     drive_write(&drive, ".git/config", "x");
@@ -163,7 +146,6 @@ TEST(dot_files_are_hidden_except_well_known_ones)
     check_body(GET("/.well-known/acme"), "token");
     check_response(GET("/.well-known/.hidden"), 404);
     check_response(GET("/sub/.well-known/x"), 404);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(dot_files_are_served_if_enabled)
@@ -263,9 +245,8 @@ TEST(symbolic_links_out_of_the_root_are_followed_if_enabled)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(special_files_are_refused)
+DRIVE_TEST(special_files_are_refused)
 {
-    drive_start(&drive, NULL);
     CHECK_EQ(mkfifo(drive_path(&drive, "pipe"), 0644), 0);
     check_response(GET("/pipe"), 403);
     struct sockaddr_un address = {.sun_family = AF_UNIX};
@@ -275,18 +256,15 @@ TEST(special_files_are_refused)
     CHECK_EQ(bind(fd, (struct sockaddr *)&address, sizeof address), 0);
     close(fd);
     check_response(GET("/socket"), 404);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(options_returns_the_allowed_methods)
+DRIVE_TEST(options_returns_the_allowed_methods)
 {
-    drive_start(&drive, NULL);
     check_response("OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n", 200);
     CHECK(drive_has_field(&response, "Allow: GET, HEAD, OPTIONS"));
     CHECK(drive_has_field(&response, "Content-Length: 0"));
     check_response("OPTIONS /none HTTP/1.1\r\nHost: a\r\n\r\n", 200);
     CHECK(response.keep_alive);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(known_methods_are_not_allowed_and_others_not_implemented)
@@ -311,9 +289,8 @@ TEST(known_methods_are_not_allowed_and_others_not_implemented)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(keep_alive_depends_on_the_version_and_the_request)
+DRIVE_TEST(keep_alive_depends_on_the_version_and_the_request)
 {
-    drive_start(&drive, NULL);
     drive_write(&drive, "f", "x");
     check_response("GET /f HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", 200);
     CHECK(drive_has_field(&response, "Connection: keep-alive"));
@@ -337,7 +314,6 @@ TEST(keep_alive_depends_on_the_version_and_the_request)
         CHECK(drive_has_field(&response, "Connection: close"));
         CHECK_EQ(gs_http_conn_wants(&drive.conn), GS_HTTP_CLOSE);
     }
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(connection_closes_after_its_maximum_of_requests)

@@ -1,8 +1,6 @@
 #include "http/head_end.h"
 #include "tests/test.h"
 
-#include <errno.h>
-
 #define HEAD "GET / HTTP/1.1\r\nHost: example.org\r\nX:\ty\xff\r\n\r\n"
 
 static ssize_t find(const char *bytes, size_t n)

@@ -2,8 +2,6 @@
 #include "tests/http/drive.h"
 #include "tests/test.h"
 
-#include <sys/stat.h>
-
 #define LARGE_SIZE 100000
 
 static struct drive drive;
@@ -90,9 +88,13 @@ static void check_same_output(void)
     drive.logged_count = 0;
 }
 
-TEST(session_is_handled_request_by_request)
+#define INPUT_TEST(name_) FIXTURE_TEST(name_, start(), CHECK_EQ(drive_stop(&drive), 0))
+
+#define DRIVE_TEST(name_)                                                                          \
+    FIXTURE_TEST(name_, drive_start(&drive, NULL), CHECK_EQ(drive_stop(&drive), 0))
+
+INPUT_TEST(session_is_handled_request_by_request)
 {
-    start();
     record_session();
     for (size_t i = 0; i < REQUESTS - 1; i++) {
         if (!drive_next_response(&drive, !strncmp(session[i], "HEAD", 4), &response))
@@ -105,12 +107,10 @@ TEST(session_is_handled_request_by_request)
     /* Input after the last request is discarded until EOF. */
     CHECK(drive.is_shut_down);
     CHECK_EQ(gs_http_conn_wants(&drive.conn), GS_HTTP_READ);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(input_in_pieces_of_every_size_gives_the_same_output)
+INPUT_TEST(input_in_pieces_of_every_size_gives_the_same_output)
 {
-    start();
     record_session();
     for (drive.input_chunk = 1; drive.input_chunk < text_n;
          drive.input_chunk += drive.input_chunk < 64 ? 1 : 61) {
@@ -119,12 +119,10 @@ TEST(input_in_pieces_of_every_size_gives_the_same_output)
         drive_send_bytes(&drive, text, text_n);
         check_same_output();
     }
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(input_split_in_two_anywhere_gives_the_same_output)
+INPUT_TEST(input_split_in_two_anywhere_gives_the_same_output)
 {
-    start();
     record_session();
     for (size_t cut = 1; cut < text_n; cut++) {
         drive_reopen(&drive);
@@ -133,12 +131,10 @@ TEST(input_split_in_two_anywhere_gives_the_same_output)
         drive_send_bytes(&drive, text + cut, text_n - cut);
         check_same_output();
     }
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(output_sent_in_any_amounts_is_the_same)
+INPUT_TEST(output_sent_in_any_amounts_is_the_same)
 {
-    start();
     record_session();
     static const uint64_t amounts[] = {1, 7, 100, 1460, 65536};
     for (size_t i = 0; i < sizeof amounts / sizeof *amounts; i++) {
@@ -149,13 +145,11 @@ TEST(output_sent_in_any_amounts_is_the_same)
         drive_send_bytes(&drive, text, text_n);
         check_same_output();
     }
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(session_without_a_cache_gives_the_same_output)
+INPUT_TEST(session_without_a_cache_gives_the_same_output)
 {
-    struct gs_http_options options;
-    start();
+    static struct gs_http_options options;
     record_session();
     gs_http_options_default(&options);
     CHECK_EQ(drive_stop(&drive), 0);
@@ -170,13 +164,11 @@ TEST(session_without_a_cache_gives_the_same_output)
         for (size_t request = 0; request < 2; request++)
             CHECK(drive_next_response(&drive, request == 1, &response) && response.status == 200);
     }
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(pipelined_requests_are_handled_while_the_output_has_room)
+DRIVE_TEST(pipelined_requests_are_handled_while_the_output_has_room)
 {
     static char requests[200 * 64];
-    drive_start(&drive, NULL);
     for (size_t i = 0; i < 200; i++)
         strcat(requests, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n");
     drive.keep_output = true;
@@ -190,12 +182,10 @@ TEST(pipelined_requests_are_handled_while_the_output_has_room)
     for (size_t i = 0; i < 200; i++)
         CHECK(drive_next_response(&drive, false, &response) && response.status == 501);
     CHECK(gs_http_conn_is_idle(&drive.conn));
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(load_starts_once_earlier_responses_are_sent)
+DRIVE_TEST(load_starts_once_earlier_responses_are_sent)
 {
-    drive_start(&drive, NULL);
     drive_write(&drive, "f", "x");
     drive.keep_output = true;
     drive_send(&drive, "BREW / HTTP/1.1\r\nHost: a\r\n\r\nGET /f HTTP/1.1\r\nHost: a\r\n\r\n");
@@ -204,12 +194,10 @@ TEST(load_starts_once_earlier_responses_are_sent)
     drive_take_output(&drive, UINT64_MAX);
     CHECK_EQ(gs_http_conn_wants(&drive.conn), GS_HTTP_LOAD);
     CHECK(!gs_http_conn_awaits_head(&drive.conn));
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(idle_connection_holds_no_memory)
+DRIVE_TEST(idle_connection_holds_no_memory)
 {
-    drive_start(&drive, NULL);
     drive_write(&drive, "f", "x");
     drive.input_chunk = 1;
     drive_send(&drive, "POST /f HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
@@ -219,12 +207,10 @@ TEST(idle_connection_holds_no_memory)
     drive_send(&drive, "G");
     CHECK(!gs_http_conn_is_idle(&drive.conn));
     CHECK(gs_http_conn_awaits_head(&drive.conn));
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(what_a_connection_waits_for_and_since_when)
+DRIVE_TEST(what_a_connection_waits_for_and_since_when)
 {
-    drive_start(&drive, NULL);
     drive_write(&drive, "f", "x");
     uint64_t start_ns = drive.now_ns;
     CHECK(!gs_http_conn_is_kept_alive(&drive.conn));
@@ -237,12 +223,10 @@ TEST(what_a_connection_waits_for_and_since_when)
     drive_send(&drive, "GET");
     CHECK(!gs_http_conn_is_kept_alive(&drive.conn));
     CHECK_EQ(gs_http_conn_phase_start(&drive.conn), start_ns + 4 * GS_SECOND);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(continue_is_sent_only_if_the_body_will_be_read)
+DRIVE_TEST(continue_is_sent_only_if_the_body_will_be_read)
 {
-    drive_start(&drive, NULL);
     drive_write(&drive, "f", "x");
     drive_send(&drive,
                "GET /f HTTP/1.1\r\nHost: a\r\nExpect: 100-Continue\r\nContent-Length: 2\r\n\r\n");
@@ -274,13 +258,11 @@ TEST(continue_is_sent_only_if_the_body_will_be_read)
     drive_send(&drive, "GET /f HTTP/1.1\r\nHost: a\r\nExpect: something\r\n\r\n");
     CHECK(drive_next_response(&drive, false, &response) && response.status == 417 &&
           !response.keep_alive);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(malformed_body_behind_a_full_output_loses_no_response)
+DRIVE_TEST(malformed_body_behind_a_full_output_loses_no_response)
 {
     static char requests[4096];
-    drive_start(&drive, NULL);
     drive.keep_output = true;
     /* As many responses as fit, followed by a body. */
     for (size_t i = 0; i < 40; i++)
@@ -299,16 +281,13 @@ TEST(malformed_body_behind_a_full_output_loses_no_response)
         CHECK(drive_next_response(&drive, false, &response) && response.status == 501);
     CHECK_EQ(drive.parsed, drive.output_n);
     CHECK(drive.is_shut_down);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(refusal_of_a_head_request_has_no_body)
+DRIVE_TEST(refusal_of_a_head_request_has_no_body)
 {
-    drive_start(&drive, NULL);
     drive_send(&drive, "HEAD / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n");
     CHECK(drive_next_response(&drive, true, &response) && response.status == 400);
     CHECK_EQ(drive.parsed, drive.output_n);
     CHECK_EQ(drive.logged_count, 1);
     CHECK_STR(drive.logged[0].request_line, "HEAD / HTTP/1.1");
-    CHECK_EQ(drive_stop(&drive), 0);
 }

@@ -32,9 +32,11 @@ static void put_line(size_t n)
     CHECK_EQ(strstr(request, "\r\n") - request, (long)n);
 }
 
-TEST(request_line_is_limited)
+#define DRIVE_TEST(name_)                                                                          \
+    FIXTURE_TEST(name_, drive_start(&drive, NULL), CHECK_EQ(drive_stop(&drive), 0))
+
+DRIVE_TEST(request_line_is_limited)
 {
-    drive_start(&drive, NULL);
     put_line(8192);
     check_status(404, true);
     put_line(8193);
@@ -44,7 +46,6 @@ TEST(request_line_is_limited)
     check_status(501, false);
     strcpy(request + 9000, " / HTTP/1.1\r\nHost: a\r\n\r\n");
     check_status(501, false);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 /* Build a request with header fields of n bytes in total, including line ends. */
@@ -60,36 +61,30 @@ static void put_fields(size_t n, size_t lines)
     CHECK_EQ(strstr(request, "\r\n\r\n") + 4 - request, (long)(18 + n + 2));
 }
 
-TEST(header_is_limited)
+DRIVE_TEST(header_is_limited)
 {
-    drive_start(&drive, NULL);
     put_fields(32768, 2);
     check_status(501, true);
     put_fields(32769, 2);
     check_status(431, false);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(endless_header_is_refused_at_the_limit)
+DRIVE_TEST(endless_header_is_refused_at_the_limit)
 {
-    drive_start(&drive, NULL);
     put_fields(40000, 2);
     request[18 + 32768] = '\0';
     drive_send(&drive, request);
     CHECK_EQ(drive.output_n, 0);
     drive_send(&drive, "yyy");
     CHECK(drive_next_response(&drive, false, &response) && response.status == 431);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(number_of_fields_is_limited)
+DRIVE_TEST(number_of_fields_is_limited)
 {
-    drive_start(&drive, NULL);
     put_fields(1000, 100);
     check_status(501, true);
     put_fields(1000, 101);
     check_status(431, false);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 static void put_body(const char *field, size_t data)
@@ -101,9 +96,8 @@ static void put_body(const char *field, size_t data)
     at[data] = '\0';
 }
 
-TEST(body_with_a_length_is_limited)
+DRIVE_TEST(body_with_a_length_is_limited)
 {
-    drive_start(&drive, NULL);
     put_body("Content-Length: 1048576", 1048576);
     drive_send(&drive, request);
     CHECK(drive_next_response(&drive, false, &response) && response.status == 405 &&
@@ -114,7 +108,6 @@ TEST(body_with_a_length_is_limited)
     check_status(413, false);
     put_body("Content-Length: 1048577\r\nExpect: 100-continue", 0);
     check_status(413, false);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 static void put_chunks(size_t last)
@@ -131,9 +124,8 @@ static void put_chunks(size_t last)
     strcpy(at + last, "\r\n0\r\n\r\n");
 }
 
-TEST(chunked_body_is_limited)
+DRIVE_TEST(chunked_body_is_limited)
 {
-    drive_start(&drive, NULL);
     put_chunks(65536);
     drive_send(&drive, request);
     CHECK(drive_next_response(&drive, false, &response) && response.status == 405 &&
@@ -142,7 +134,6 @@ TEST(chunked_body_is_limited)
     drive_send(&drive, request);
     CHECK(drive_next_response(&drive, false, &response) && response.status == 413 &&
           !response.keep_alive);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(limits_are_taken_from_the_options)
@@ -167,9 +158,8 @@ TEST(limits_are_taken_from_the_options)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(directory_with_a_name_too_long_for_a_redirect_is_refused)
+DRIVE_TEST(directory_with_a_name_too_long_for_a_redirect_is_refused)
 {
-    drive_start(&drive, NULL);
     drive_mkdir(&drive, "sub");
     char *at = stpcpy(request, "GET /");
     for (int i = 0; i < 2100; i++)
@@ -183,5 +173,4 @@ TEST(directory_with_a_name_too_long_for_a_redirect_is_refused)
     strcpy(at + 5000, " HTTP/1.1\r\nHost: a\r\n\r\n");
     check_status(301, true);
     CHECK(drive_has_field(&response, "Location: /sub/"));
-    CHECK_EQ(drive_stop(&drive), 0);
 }

@@ -3,12 +3,7 @@
 #include "http/load.h"
 #include "tests/test.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define ROOT 500 /* not a real descriptor: the test provides the results of system calls */
 #define FILE_FD 600
@@ -64,6 +59,8 @@ static void stop(void)
     gs_http_load_free(load);
     load = NULL;
 }
+
+#define LOAD_TEST(name_) FIXTURE_TEST(name_, start("a", false, NULL), stop())
 
 TEST(small_file_is_opened_statted_read_and_closed)
 {
@@ -134,25 +131,21 @@ TEST(a_resolved_path_is_opened_beneath_the_root)
     rmdir(directory);
 }
 
-TEST(large_file_keeps_its_descriptor)
+LOAD_TEST(large_file_keeps_its_descriptor)
 {
-    start("a", false, NULL);
     open_file();
     stat_file(S_IFREG, 101, 1);
     finish(200, false);
     CHECK_EQ(load->page->fd, FILE_FD);
     CHECK(!load->page->body);
     load->page->fd = -1;
-    stop();
 }
 
-TEST(empty_file_is_not_read)
+LOAD_TEST(empty_file_is_not_read)
 {
-    start("a", false, NULL);
     open_file();
     stat_file(S_IFREG, 0, 1);
     finish(200, true);
-    stop();
 }
 
 TEST(directory_loads_its_index_file)
@@ -284,9 +277,8 @@ TEST(errors_map_to_statuses)
     }
 }
 
-TEST(interrupted_open_is_retried_a_limited_number_of_times)
+LOAD_TEST(interrupted_open_is_retried_a_limited_number_of_times)
 {
-    start("a", false, NULL);
     expect(GS_HTTP_FILE_OPEN);
     gs_http_load_set_result(load, -EAGAIN);
     expect(GS_HTTP_FILE_OPEN);
@@ -302,12 +294,10 @@ TEST(interrupted_open_is_retried_a_limited_number_of_times)
         CHECK(++tries < 10);
     }
     finish(503, false);
-    stop();
 }
 
-TEST(file_that_shrinks_while_it_is_read_is_reread)
+LOAD_TEST(file_that_shrinks_while_it_is_read_is_reread)
 {
-    start("a", false, NULL);
     open_file();
     stat_file(S_IFREG, 10, 1);
     expect(GS_HTTP_FILE_READ);
@@ -322,13 +312,11 @@ TEST(file_that_shrinks_while_it_is_read_is_reread)
     stat_file(S_IFREG, 4, 2);
     finish(200, true);
     CHECK_EQ(load->page->stat.st_size, 4);
-    stop();
 }
 
 /* Otherwise the page would be a mixture of both. */
-TEST(file_that_changes_while_it_is_read_is_reread)
+LOAD_TEST(file_that_changes_while_it_is_read_is_reread)
 {
-    start("a", false, NULL);
     open_file();
     stat_file(S_IFREG, 4, 1);
     for (int64_t modified = 2; modified < 4; modified++) {
@@ -344,7 +332,6 @@ TEST(file_that_changes_while_it_is_read_is_reread)
     finish(200, true);
     CHECK_EQ(load->page->stat.st_mtim.tv_sec, 3);
     CHECK(!memcmp(load->page->body, "last", 4));
-    stop();
 }
 
 /* The file may have changed twice at the same time of the file system's clock, or may be about to

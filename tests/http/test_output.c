@@ -24,9 +24,10 @@ static void stop(void)
     gs_http_page_unref(file_page);
 }
 
-TEST(consecutive_texts_are_one_piece)
+#define OUTPUT_TEST(name_) FIXTURE_TEST(name_, start(), stop())
+
+OUTPUT_TEST(consecutive_texts_are_one_piece)
 {
-    start();
     gs_http_output_put(output, GS_HTTP_TEXT("one "));
     gs_http_output_put(output, GS_HTTP_TEXT("two"));
     gs_http_output_put(output, GS_HTTP_TEXT(""));
@@ -35,12 +36,10 @@ TEST(consecutive_texts_are_one_piece)
     CHECK_EQ(output->segments[0].piece.n, 10);
     CHECK(!memcmp(output->segments[0].piece.bytes, "one two 3.", 10));
     CHECK_EQ(output->end, 10);
-    stop();
 }
 
-TEST(bodies_are_borrowed_from_their_pages)
+OUTPUT_TEST(bodies_are_borrowed_from_their_pages)
 {
-    start();
     gs_http_output_put_body(output, memory_page, 2, 3);
     gs_http_output_put(output, GS_HTTP_TEXT("x"));
     gs_http_output_put_body(output, file_page, 4, 6);
@@ -53,12 +52,10 @@ TEST(bodies_are_borrowed_from_their_pages)
     CHECK(!output->segments[2].piece.bytes);
     CHECK_EQ(output->segments[2].piece.offset, 4);
     CHECK_EQ(output->end, 10);
-    stop();
 }
 
-TEST(output_advances_through_pieces_and_releases_them)
+OUTPUT_TEST(output_advances_through_pieces_and_releases_them)
 {
-    start();
     gs_http_output_put(output, GS_HTTP_TEXT("abc"));
     gs_http_output_put_body(output, memory_page, 0, 10);
     gs_http_output_put_body(output, file_page, 1, 9);
@@ -79,12 +76,10 @@ TEST(output_advances_through_pieces_and_releases_them)
     CHECK_EQ(output->first, output->count);
     CHECK_EQ(output->position, output->end);
     CHECK_EQ(file_page->references, 1);
-    stop();
 }
 
-TEST(text_after_a_sent_piece_starts_another)
+OUTPUT_TEST(text_after_a_sent_piece_starts_another)
 {
-    start();
     gs_http_output_put(output, GS_HTTP_TEXT("abc"));
     gs_http_output_advance(output, 1);
     gs_http_output_put(output, GS_HTTP_TEXT("d"));
@@ -94,12 +89,10 @@ TEST(text_after_a_sent_piece_starts_another)
     gs_http_output_put(output, GS_HTTP_TEXT("e"));
     CHECK_EQ(output->count, 2);
     CHECK_EQ(*output->segments[1].piece.bytes, 'e');
-    stop();
 }
 
-TEST(room_is_counted_in_bytes_and_in_pieces)
+OUTPUT_TEST(room_is_counted_in_bytes_and_in_pieces)
 {
-    start();
     CHECK(gs_http_output_has_room(output, GS_HTTP_OUTPUT_BYTES, GS_HTTP_OUTPUT_SEGMENTS));
     CHECK(!gs_http_output_has_room(output, GS_HTTP_OUTPUT_BYTES + 1, 1));
     gs_http_output_put_body(output, memory_page, 0, 10);
@@ -107,7 +100,6 @@ TEST(room_is_counted_in_bytes_and_in_pieces)
     gs_http_output_extend(output, GS_HTTP_OUTPUT_BYTES - 1);
     CHECK(gs_http_output_has_room(output, 1, 1));
     CHECK(!gs_http_output_has_room(output, 2, 1));
-    stop();
 }
 
 TEST(output_of_pages_only_is_compacted)
@@ -145,13 +137,11 @@ TEST(output_of_pages_only_is_compacted)
     stop();
 }
 
-TEST(compacted_output_takes_over_the_log)
+OUTPUT_TEST(compacted_output_takes_over_the_log)
 {
-    start();
     gs_http_output_put_body(output, file_page, 0, 10);
     struct gs_http_output *rest = gs_http_output_compact(output);
     CHECK(rest && !rest->log_records && rest->last_log_record == &rest->log_records);
     gs_http_output_done(rest);
     free(rest);
-    stop();
 }

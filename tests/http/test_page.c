@@ -2,9 +2,6 @@
 
 #include "tests/test.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 static const struct stat state = {
     .st_ino = 10, .st_size = 16, .st_mtim = {.tv_sec = 784111777, .tv_nsec = 1}};
 

@@ -2,12 +2,6 @@
 #include "tests/http/drive.h"
 #include "tests/test.h"
 
-#include <errno.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 static struct drive drive;
 static char reported[4096];
 

@@ -2,7 +2,6 @@
 #include "tests/test.h"
 
 #include <inttypes.h>
-#include <unistd.h>
 
 static struct drive drive;
 static struct drive_response response;
@@ -41,9 +40,10 @@ static void check_range(const char *range, const char *content_range, size_t fir
     CHECK(!memcmp(response.body, file + first, n));
 }
 
-TEST(one_range_is_sent_with_its_bytes)
+#define RESPONSE_TEST(name_) FIXTURE_TEST(name_, start(), CHECK_EQ(drive_stop(&drive), 0))
+
+RESPONSE_TEST(one_range_is_sent_with_its_bytes)
 {
-    start();
     check_range("bytes=0-0", "0-0/3000", 0, 1);
     check_range("bytes=10-19", "10-19/3000", 10, 10);
     check_range("bytes=2990-", "2990-2999/3000", 2990, 10);
@@ -52,16 +52,13 @@ TEST(one_range_is_sent_with_its_bytes)
     check_range("bytes=-5000", "0-2999/3000", 0, 3000);
     check_range("bytes=0-", "0-2999/3000", 0, 3000);
     check_range("BYTES=7-8", "7-8/3000", 7, 2);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(touching_ranges_are_sent_as_one)
+RESPONSE_TEST(touching_ranges_are_sent_as_one)
 {
-    start();
     check_range("bytes=0-9,10-19", "0-19/3000", 0, 20);
     check_range("bytes=0-100, 50-60, -3000", "0-2999/3000", 0, 3000);
     check_range("bytes=5-6, 9999-", "5-6/3000", 5, 2);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(invalid_ranges_are_ignored)
@@ -81,9 +78,8 @@ TEST(invalid_ranges_are_ignored)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(unsatisfiable_range_returns_the_size)
+RESPONSE_TEST(unsatisfiable_range_returns_the_size)
 {
-    start();
     get("Range: bytes=3000-\r\n");
     CHECK_EQ(response.status, 416);
     CHECK(drive_has_field(&response, "Content-Range: bytes */3000"));
@@ -98,17 +94,14 @@ TEST(unsatisfiable_range_returns_the_size)
     CHECK(drive_has_field(&response, "Content-Range: bytes */0"));
     get("Range: bytes=-1\r\n");
     CHECK_EQ(response.status, 200);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(range_is_for_get_only)
+RESPONSE_TEST(range_is_for_get_only)
 {
-    start();
     drive_send(&drive, "HEAD /page.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=0-1\r\n\r\n");
     CHECK(drive_next_response(&drive, true, &response));
     CHECK_EQ(response.status, 200);
     CHECK(drive_has_field(&response, "Content-Length: 3000"));
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 struct part {
@@ -143,16 +136,14 @@ static void check_parts(const struct part *parts, size_t count, size_t size)
     CHECK(!memcmp(at, expected, (size_t)last));
 }
 
-TEST(many_ranges_are_parts_of_the_content_length)
+RESPONSE_TEST(many_ranges_are_parts_of_the_content_length)
 {
-    start();
     static const struct part parts[] = {{100, 100}, {2999, 2999}, {0, 9}, {1000, 1999}};
     get("Range: bytes=100-100, 2999-, 0-9, 1000-1999\r\n");
     CHECK_EQ(response.status, 206);
     CHECK(!memmem(response.head, response.head_length, "\r\nContent-Range", 15));
     check_parts(parts, 4, sizeof file);
     CHECK(response.keep_alive);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(sixteen_ranges_are_sent_and_more_give_the_full_page)
@@ -175,10 +166,9 @@ TEST(sixteen_ranges_are_sent_and_more_give_the_full_page)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(thousand_overlapping_ranges_cost_no_more_than_the_file)
+RESPONSE_TEST(thousand_overlapping_ranges_cost_no_more_than_the_file)
 {
     static char request[20000];
-    start();
     char *at = stpcpy(request, "GET /page.txt HTTP/1.1\r\nHost: a\r\nRange: bytes=");
     for (int i = 0; i < 1000; i++)
         at += sprintf(at, "%d-%d,", i, i + 2000);
@@ -187,7 +177,6 @@ TEST(thousand_overlapping_ranges_cost_no_more_than_the_file)
     CHECK(drive_next_response(&drive, false, &response));
     CHECK_EQ(response.status, 206);
     CHECK_EQ(response.body_length, 3000);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(ranges_of_a_large_file_with_the_longest_type_fit)
@@ -211,9 +200,8 @@ TEST(ranges_of_a_large_file_with_the_longest_type_fit)
     CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(not_modified_has_validators_and_no_body)
+RESPONSE_TEST(not_modified_has_validators_and_no_body)
 {
-    start();
     get("If-Modified-Since: " DRIVE_MODIFIED "\r\n");
     CHECK_EQ(response.status, 304);
     CHECK(drive_has_field(&response, "Last-Modified: " DRIVE_MODIFIED));
@@ -222,12 +210,10 @@ TEST(not_modified_has_validators_and_no_body)
     CHECK(!memmem(response.head, response.head_length, "\r\nContent-", 10));
     CHECK_EQ(response.body_length, 0);
     CHECK(response.keep_alive);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(own_etag_is_recognised)
+RESPONSE_TEST(own_etag_is_recognised)
 {
-    start();
     get("");
     const char *etag = memmem(response.head, response.head_length, "ETag: ", 6);
     CHECK(etag);
@@ -245,12 +231,10 @@ TEST(own_etag_is_recognised)
     get("If-Match: \"x\"\r\nRange: bytes=1-2\r\n");
     CHECK_EQ(response.status, 412);
     CHECK(response.keep_alive);
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(modification_time_in_the_future_is_not_sent)
+RESPONSE_TEST(modification_time_in_the_future_is_not_sent)
 {
-    start();
     drive_set_mtime(&drive, "page.txt", DRIVE_WALL_S + 1);
     static const char *const fields[] = {"", "Connection: close\r\n", "Range: bytes=1-2\r\n",
                                          "If-None-Match: *\r\n"};
@@ -267,24 +251,20 @@ TEST(modification_time_in_the_future_is_not_sent)
     get("");
     CHECK(drive_has_field(&response, "Last-Modified: Sat, 21 Nov 2026 12:00:01 GMT"));
     CHECK(drive_has_field(&response, "Date: Sat, 21 Nov 2026 12:00:02 GMT"));
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(empty_file_is_sent)
+RESPONSE_TEST(empty_file_is_sent)
 {
-    start();
     drive_write(&drive, "page.txt", "");
     for (int i = 0; i < 2; i++) {
         get("");
         CHECK_EQ(response.status, 200);
         CHECK(drive_has_field(&response, "Content-Length: 0"));
     }
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
-TEST(status_responses_have_a_text_body)
+RESPONSE_TEST(status_responses_have_a_text_body)
 {
-    start();
     drive_send(&drive, "GET /none HTTP/1.1\r\nHost: a\r\n\r\n");
     CHECK(drive_next_response(&drive, false, &response));
     CHECK_STR(response.body, "404 Not Found\n");
@@ -292,7 +272,6 @@ TEST(status_responses_have_a_text_body)
     drive_send(&drive, "BREW / HTTP/1.1\r\nHost: a\r\n\r\n");
     CHECK(drive_next_response(&drive, false, &response));
     CHECK_STR(response.body, "501 Not Implemented\n");
-    CHECK_EQ(drive_stop(&drive), 0);
 }
 
 TEST(fields_of_the_service_are_in_all_responses)

@@ -2,8 +2,6 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
-
 /* The result of parsing a response. */
 struct outcome {
     ssize_t result; /* number of bytes used, or -errno */

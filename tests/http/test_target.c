@@ -1,8 +1,6 @@
 #include "http/target.h"
 #include "tests/test.h"
 
-#include <errno.h>
-
 static struct gs_http_target split(const char *text)
 {
     struct gs_http_target target;

@@ -15,9 +15,8 @@ static void echo(struct gs_http_exchange *exchange, void *unused)
 
 static const struct gs_http_server echoing = {.handler = echo, .max_body = 1000};
 
-static void *have_bodies_read(void *unused)
+SERVE_TEST(bodies_of_known_length_and_in_chunks_are_read, echoing)
 {
-    start_server();
     MUST(ends_with(ask(POST "Content-Length: 5\r\nConnection: close\r\n\r\nhello"),
                    "Content-Length: 5\r\n\r\nhello"));
     MUST(ends_with(ask(POST "Connection: close\r\n\r\n"), "Content-Length: 0\r\n\r\n"));
@@ -27,20 +26,12 @@ static void *have_bodies_read(void *unused)
     MUST(ends_with(ask(POST "Transfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\n\r\n" POST
                             "Content-Length: 1\r\nConnection: close\r\n\r\nb"),
                    "\r\n\r\nb"));
-    stop_server();
-    return unused;
 }
 
-TEST(bodies_of_known_length_and_in_chunks_are_read)
-{
-    serve_with(&echoing, have_bodies_read);
-}
-
-static void *send_parts(void *unused)
+SERVE_TEST(chunks_may_arrive_byte_by_byte, echoing)
 {
     static struct heard heard;
     static const char text[] = "2\r\nab\r\n3\r\ncde\r\n0\r\n\r\n";
-    start_server();
     heard.n = 0;
     int fd = connect_client();
     say(fd, POST "Transfer-Encoding: chunked\r\nConnection: close\r\n\r\n");
@@ -51,19 +42,11 @@ static void *send_parts(void *unused)
     MUST_EQ(hear(fd, &heard, NULL), 0);
     MUST(ends_with(heard.bytes, "\r\n\r\nabcde"));
     gs_close(fd);
-    stop_server();
-    return unused;
 }
 
-TEST(chunks_may_arrive_byte_by_byte)
-{
-    serve_with(&echoing, send_parts);
-}
-
-static void *expect_continue(void *unused)
+SERVE_TEST(client_that_waits_for_100_continue_gets_it_when_the_body_is_read, echoing)
 {
     static struct heard heard;
-    start_server();
     heard.n = 0;
     int fd = connect_client();
     say(fd, POST "Expect: 100-continue\r\nContent-Length: 3\r\nConnection: close\r\n\r\n");
@@ -73,13 +56,6 @@ static void *expect_continue(void *unused)
     MUST_EQ(hear(fd, &heard, NULL), 0);
     MUST(ends_with(heard.bytes, "\r\n\r\nabc"));
     gs_close(fd);
-    stop_server();
-    return unused;
-}
-
-TEST(client_that_waits_for_100_continue_gets_it_when_the_body_is_read)
-{
-    serve_with(&echoing, expect_continue);
 }
 
 static void ignore(struct gs_http_exchange *exchange, void *unused)
@@ -88,26 +64,19 @@ static void ignore(struct gs_http_exchange *exchange, void *unused)
     MUST_EQ(gs_http_respond(exchange, 403, NULL, NULL, 0), 0);
 }
 
-static void *expect_in_vain(void *unused)
+SERVE_TEST(without_100_continue_the_connection_is_closed,
+           (struct gs_http_server){.handler = ignore})
 {
-    start_server();
     const char *answer = ask(POST "Expect: 100-continue\r\nContent-Length: 3\r\n\r\n");
     MUST(begins_with(answer, "HTTP/1.1 403 Forbidden\r\n"));
     MUST_CONTAIN(answer, "Connection: close\r\n");
-    stop_server();
-    return unused;
 }
 
-TEST(without_100_continue_the_connection_is_closed)
-{
-    serve_with(&(struct gs_http_server){.handler = ignore}, expect_in_vain);
-}
-
-static void *send_much(void *unused)
+SERVE_TEST(long_rest_of_a_body_ends_the_connection_and_the_response_arrives,
+           (struct gs_http_server){.handler = ignore})
 {
     static char bytes[64 << 10];
     static struct heard heard;
-    start_server();
     heard.n = 0;
     int fd = connect_client();
     say(fd, POST "Content-Length: 1048576\r\n\r\n");
@@ -118,16 +87,9 @@ static void *send_much(void *unused)
     MUST(begins_with(heard.bytes, "HTTP/1.1 403 Forbidden\r\n"));
     MUST_CONTAIN(heard.bytes, "Connection: close\r\n");
     gs_close(fd);
-    stop_server();
-    return unused;
 }
 
-TEST(long_rest_of_a_body_ends_the_connection_and_the_response_arrives)
-{
-    serve_with(&(struct gs_http_server){.handler = ignore}, send_much);
-}
-
-static void *send_wrong_bodies(void *unused)
+THREAD(send_wrong_bodies)
 {
     start_server();
     const char *answer = ask(POST "Transfer-Encoding: chunked\r\n\r\nzz\r\n");
@@ -139,7 +101,6 @@ static void *send_wrong_bodies(void *unused)
     MUST_CONTAIN(ask(POST "Content-Length: 3\r\n\r\nab"), "HTTP/1.1 408 ");
     MUST_CONTAIN(ask(POST "Transfer-Encoding: chunked\r\n\r\n3\r\nab"), "HTTP/1.1 408 ");
     stop_server();
-    return unused;
 }
 
 TEST(bodies_that_are_malformed_too_long_or_too_slow_are_refused)
@@ -160,10 +121,10 @@ static void read_once(struct gs_http_exchange *exchange, void *unused)
     MUST(n != -ECONNRESET || gs_http_read(exchange, bytes, 1) == -ECONNRESET);
 }
 
-static void *vanish(void *unused)
+SERVE_TEST(end_of_the_stream_within_a_body_is_an_error,
+           (struct gs_http_server){.handler = read_once})
 {
     static struct heard heard;
-    start_server();
     heard.n = 0;
     int fd = connect_client();
     say(fd, POST "Content-Length: 3\r\n\r\nab");
@@ -174,11 +135,4 @@ static void *vanish(void *unused)
     gs_close(fd);
     MUST_CONTAIN(ask(POST "Content-Length: 11\r\nConnection: close\r\n\r\n01234567890"), " 500 ");
     MUST_EQ(read_result, -EMSGSIZE);
-    stop_server();
-    return unused;
-}
-
-TEST(end_of_the_stream_within_a_body_is_an_error)
-{
-    serve_with(&(struct gs_http_server){.handler = read_once}, vanish);
 }

@@ -3,11 +3,6 @@
 #include "tests/http_server/serving.h"
 #include "thread/schedule/worker.h"
 
-#include <fcntl.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-
 #define GET "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 #define CLIENTS 20
 
@@ -48,7 +43,7 @@ static void greet(struct gs_http_exchange *exchange, void *unused)
 
 /* While others wait for a place, a connection that has been silent for a second is closed. On a
  * busy machine its client may be about to ask again: then it connects again. */
-static void *be_client(void *unused)
+THREAD(be_client)
 {
     struct heard *heard = malloc(sizeof *heard);
     MUST(heard);
@@ -69,10 +64,9 @@ static void *be_client(void *unused)
     }
     gs_close(fd);
     free(heard);
-    return unused;
 }
 
-static void *be_clients(void *unused)
+THREAD(be_clients)
 {
     struct gs_thread *clients[CLIENTS];
     start_server();
@@ -81,7 +75,6 @@ static void *be_clients(void *unused)
     for (int i = 0; i < CLIENTS; i++)
         join(clients[i]);
     stop_server();
-    return unused;
 }
 
 TEST(many_clients_are_served_at_the_same_time)
@@ -100,7 +93,7 @@ TEST(more_clients_than_connections_are_served_one_after_the_other)
 }
 
 /* They say nothing, or begin a request, and do not close. */
-static void *be_clients_among_silent_ones(void *unused)
+THREAD(be_clients_among_silent_ones)
 {
     static struct heard heard;
     int silent[3], fds[2];
@@ -130,7 +123,6 @@ static void *be_clients_among_silent_ones(void *unused)
     for (int i = 0; i < 2; i++)
         gs_close(fds[i]);
     stop_server();
-    return unused;
 }
 
 TEST(silent_connections_give_way_to_clients_idle_ones_first)
@@ -139,22 +131,14 @@ TEST(silent_connections_give_way_to_clients_idle_ones_first)
                be_clients_among_silent_ones);
 }
 
-static void *cancel_one_of_two(void *unused)
+SERVE_TEST(servers_with_the_same_listener_end_one_by_one, (struct gs_http_server){.handler = greet})
 {
-    start_server();
     struct gs_thread *first = server_thread;
     server_thread = spawn(run_server, NULL);
     be_client(NULL);
     gs_thread_cancel(first);
     MUST_EQ((intptr_t)join(first), 0);
     be_client(NULL);
-    stop_server();
-    return unused;
-}
-
-TEST(servers_with_the_same_listener_end_one_by_one)
-{
-    serve_with(&(struct gs_http_server){.handler = greet}, cancel_one_of_two);
 }
 
 /* ---- Exhaustion ---- */
@@ -186,7 +170,7 @@ TEST(connections_wait_while_descriptors_or_memory_are_exhausted)
         CHECK_EQ(gs_threads_run(NULL, be_accepted_late, &errors[i], NULL), 0);
 }
 
-static void *serve_nothing(void *unused)
+THREAD(serve_nothing)
 {
     struct gs_http_server no_handler = {0};
     struct sockaddr_in address;
@@ -198,7 +182,6 @@ static void *serve_nothing(void *unused)
     MUST_EQ(gs_http_serve(0, &server), -ENOTSOCK);
     gs_sys_close(other);
     gs_close(listener);
-    return unused;
 }
 
 TEST(what_does_not_listen_is_an_error)
@@ -209,13 +192,12 @@ TEST(what_does_not_listen_is_an_error)
     close(fd);
 }
 
-static void *close_listener(void *unused)
+THREAD(close_listener)
 {
     start_server();
     be_client(NULL);
     gs_close(server_listener);
     MUST_EQ((intptr_t)join(server_thread), -EBADF);
-    return unused;
 }
 
 TEST(closing_the_listener_ends_the_server)
@@ -271,7 +253,7 @@ TEST(draining_server_closes_idle_connections_and_completes_the_others)
                drain);
 }
 
-static void *drain_too_long(void *unused)
+THREAD(drain_too_long)
 {
     start_server();
     int fd = connect_client();
@@ -280,7 +262,6 @@ static void *drain_too_long(void *unused)
     stop_server();
     MUST_EQ(atomic_load(&handler_result), -ECANCELED);
     gs_close(fd);
-    return unused;
 }
 
 TEST(handlers_are_canceled_when_the_time_for_draining_is_over)
@@ -290,7 +271,7 @@ TEST(handlers_are_canceled_when_the_time_for_draining_is_over)
         drain_too_long);
 }
 
-static void *cancel_everything(void *unused)
+THREAD(cancel_everything)
 {
     start_server();
     int busy = connect_client(), idle = connect_client();
@@ -301,7 +282,6 @@ static void *cancel_everything(void *unused)
     gs_close(server_listener);
     gs_close(busy);
     gs_close(idle);
-    return unused;
 }
 
 TEST(cancellation_of_all_threads_ends_the_server)
@@ -322,7 +302,7 @@ static void echo(struct gs_http_exchange *exchange, void *unused)
 
 #define POST_HEAD "POST / HTTP/1.1\r\nHost: h\r\nContent-Length: 2\r\n\r\n"
 
-static void *post_while_draining(void *unused)
+THREAD(post_while_draining)
 {
     static struct heard heard;
     start_counting_server();
@@ -343,7 +323,6 @@ static void *post_while_draining(void *unused)
     gs_close(fd);
     MUST_EQ((intptr_t)join(server_thread), 0);
     gs_close(server_listener);
-    return unused;
 }
 
 TEST(draining_server_still_receives_the_body_of_a_request_that_has_begun)
@@ -405,14 +384,13 @@ static void send_head_at(long call)
     gs_close(server_listener);
 }
 
-static void *send_heads_while_draining(void *unused)
+THREAD(send_heads_while_draining)
 {
     send_head_at(SYS_recvfrom);
     MUST(ends_with(late_heard.bytes, "\r\n\r\nxy"));
     send_head_at(SYS_close);
     MUST_EQ(late_heard.n, 0);
     MUST_EQ(atomic_load(&echoes), 1);
-    return unused;
 }
 
 TEST(a_head_that_arrives_while_the_server_looks_for_it_is_not_cut_from_its_body)
@@ -446,7 +424,7 @@ static long connect_another(long number, void *unused)
     return 0;
 }
 
-static void *drain_under_load(void *unused)
+THREAD(drain_under_load)
 {
     start_server();
     is_connecting = true;
@@ -455,7 +433,6 @@ static void *drain_under_load(void *unused)
     MUST_EQ((intptr_t)join(server_thread), 0);
     MUST(connects < CONNECTS_MAX);
     gs_close(server_listener);
-    return unused;
 }
 
 TEST(draining_ends_although_clients_connect_as_fast_as_they_are_accepted)
@@ -492,7 +469,7 @@ static void exit_thread(struct gs_http_exchange *exchange, void *unused)
     gs_thread_exit(NULL);
 }
 
-static void *meet_exiting_handlers(void *unused)
+THREAD(meet_exiting_handlers)
 {
     static struct heard heard;
     values_destroyed = 0;
@@ -506,7 +483,6 @@ static void *meet_exiting_handlers(void *unused)
     gs_close(fd);
     stop_server();
     MUST_EQ(values_destroyed, 3);
-    return unused;
 }
 
 TEST(handler_that_ends_its_thread_ends_its_connection_only)

@@ -3,8 +3,6 @@
 #include "tests/http_server/allocations.h"
 #include "tests/http_server/serving.h"
 
-#include <stdlib.h>
-
 static void answer(struct gs_http_exchange *exchange, void *unused)
 {
     char bytes[100];
@@ -31,7 +29,7 @@ static const char *ask_in_need(void)
     return heard.bytes;
 }
 
-static void *be_in_need(void *unused)
+THREAD(be_in_need)
 {
     start_server();
     const char *heard = ask_in_need();
@@ -51,7 +49,6 @@ static void *be_in_need(void *unused)
     }
     MUST(failed >= 5); /* session, input, head, fields of a response, ... */
     stop_server();
-    return unused;
 }
 
 TEST(server_survives_each_allocation_that_fails)

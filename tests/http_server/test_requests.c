@@ -23,9 +23,8 @@ static void describe(struct gs_http_exchange *exchange, void *data)
 
 static const struct gs_http_server describing = {.handler = describe, .data = &handled};
 
-static void *see_parts(void *unused)
+SERVE_TEST(handler_gets_method_path_query_host_and_fields, describing)
 {
-    start_server();
     const char *answer = ask("GET /x/%41/../b?q=1&a+b=c%2Bd&a%20b=2 HTTP/1.1\r\nHost: h:80\r\n"
                              "X-First:  one two \t\r\nX-First: 2\r\nX-Empty:\r\n"
                              "Connection: close\r\n\r\n");
@@ -42,18 +41,10 @@ static void *see_parts(void *unused)
     MUST_CONTAIN(answer, "\r\n\r\nOPTIONS|*|-|h|2|1|-|?|-22|?|-2\n");
     answer = ask("GET /../x HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n");
     MUST_CONTAIN(answer, "\r\n\r\nGET|/../x|-|h|2|1|-|");
-    stop_server();
-    return unused;
 }
 
-TEST(handler_gets_method_path_query_host_and_fields)
+SERVE_TEST(pipelined_requests_are_answered_in_order_and_unread_bodies_are_skipped, describing)
 {
-    serve_with(&describing, see_parts);
-}
-
-static void *pipeline(void *unused)
-{
-    start_server();
     const char *answer = ask("\r\n\r\nGET /1 HTTP/1.1\r\nHost: h\r\n\r\n"
                              "POST /2 HTTP/1.1\r\nHost: h\r\nContent-Length: 5\r\n\r\n12345"
                              "\r\nPOST /3 HTTP/1.1\r\nHost: h\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -63,20 +54,12 @@ static void *pipeline(void *unused)
     MUST_EQ(count_of(answer, "Connection: close"), 1);
     const char *second = strstr(answer, "POST|/2|"), *third = strstr(answer, "POST|/3|");
     MUST(second && third && second < third && strstr(third, "GET|/4|"));
-    stop_server();
-    return unused;
 }
 
-TEST(pipelined_requests_are_answered_in_order_and_unread_bodies_are_skipped)
-{
-    serve_with(&describing, pipeline);
-}
-
-static void *send_slowly(void *unused)
+SERVE_TEST(head_may_arrive_byte_by_byte, describing)
 {
     static const char text[] = "GET /slow HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n";
     static struct heard heard;
-    start_server();
     heard.n = 0;
     int fd = connect_client();
     for (size_t i = 0; i < sizeof text - 1; i++) {
@@ -86,13 +69,6 @@ static void *send_slowly(void *unused)
     MUST_EQ(hear(fd, &heard, NULL), 0);
     MUST_CONTAIN(heard.bytes, "\r\n\r\nGET|/slow|-|h|2|1|");
     gs_close(fd);
-    stop_server();
-    return unused;
-}
-
-TEST(head_may_arrive_byte_by_byte)
-{
-    serve_with(&describing, send_slowly);
 }
 
 /* ---- Refusals: those of the parser, and the handler is not called ---- */
@@ -109,7 +85,7 @@ static void refuse(const char *request, const char *status)
     MUST_EQ(__atomic_load_n(&handled, __ATOMIC_RELAXED), before);
 }
 
-static void *be_refused(void *unused)
+THREAD(be_refused)
 {
     start_server();
 #define POST "POST / HTTP/1.1\r\nHost: h\r\n"
@@ -137,7 +113,6 @@ static void *be_refused(void *unused)
            "01234567890123456789012345678901234567890123456789\r\n\r\n",
            " 431 ");
     stop_server();
-    return unused;
 }
 
 TEST(ambiguous_malformed_and_large_requests_are_refused)
@@ -150,11 +125,26 @@ TEST(ambiguous_malformed_and_large_requests_are_refused)
     serve_with(&strict, be_refused);
 }
 
-static void *have_no_limits(void *unused)
+static void say_yes(struct gs_http_exchange *exchange, void *unused)
+{
+    (void)unused;
+    MUST_EQ(gs_http_respond(exchange, 200, NULL, "yes", 3), 0);
+}
+
+SERVE_TEST(largest_limits_limit_nothing, (struct gs_http_server){.handler = say_yes,
+                                                                 .max_connections = UINT_MAX,
+                                                                 .max_request_line = SIZE_MAX,
+                                                                 .max_header = SIZE_MAX,
+                                                                 .max_fields = UINT_MAX,
+                                                                 .max_body = UINT64_MAX,
+                                                                 .header_timeout_ns = GS_NEVER,
+                                                                 .idle_timeout_ns = GS_NEVER,
+                                                                 .body_timeout_ns = GS_NEVER,
+                                                                 .write_timeout_ns = GS_NEVER,
+                                                                 .drain_timeout_ns = GS_NEVER})
 {
     static char request[70000];
     static struct heard heard;
-    start_server();
     strcpy(request, "GET /?");
     memset(request + 6, 'q', 20000);
     strcpy(request + 20006, " HTTP/1.1\r\nHost: h\r\nConnection: close\r\nX-Long: ");
@@ -167,33 +157,9 @@ static void *have_no_limits(void *unused)
     MUST_EQ(hear(fd, &heard, NULL), 0);
     MUST(begins_with(heard.bytes, "HTTP/1.1 200 OK\r\n"));
     gs_close(fd);
-    stop_server();
-    return unused;
 }
 
-static void say_yes(struct gs_http_exchange *exchange, void *unused)
-{
-    (void)unused;
-    MUST_EQ(gs_http_respond(exchange, 200, NULL, "yes", 3), 0);
-}
-
-TEST(largest_limits_limit_nothing)
-{
-    serve_with(&(struct gs_http_server){.handler = say_yes,
-                                        .max_connections = UINT_MAX,
-                                        .max_request_line = SIZE_MAX,
-                                        .max_header = SIZE_MAX,
-                                        .max_fields = UINT_MAX,
-                                        .max_body = UINT64_MAX,
-                                        .header_timeout_ns = GS_NEVER,
-                                        .idle_timeout_ns = GS_NEVER,
-                                        .body_timeout_ns = GS_NEVER,
-                                        .write_timeout_ns = GS_NEVER,
-                                        .drain_timeout_ns = GS_NEVER},
-               have_no_limits);
-}
-
-static void *be_too_slow(void *unused)
+THREAD(be_too_slow)
 {
     static struct heard heard;
     start_server();
@@ -205,7 +171,6 @@ static void *be_too_slow(void *unused)
     gs_close(fd);
     MUST(ends_with(ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n"), "\n")); /* then is idle */
     stop_server();
-    return unused;
 }
 
 TEST(slow_heads_and_idle_connections_are_timed_out)

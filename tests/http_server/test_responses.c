@@ -5,27 +5,18 @@
 
 static const struct gs_http_server answering = {.handler = answer};
 
-static void *get_fields(void *unused)
+SERVE_TEST(fields_that_could_split_a_response_are_refused, answering)
 {
-    start_server();
     const char *text = ask(GET("/fields"));
     MUST(begins_with(text, "HTTP/1.1 299 \r\nDate: "));
     MUST(ends_with(text, " GMT\r\nSet-Cookie: a=b; Path=/\r\nSet-Cookie: c=d\r\n"
                          "Content-Type: text/plain\r\nConnection: close\r\n"
                          "Content-Length: 3\r\n\r\nabc"));
     MUST(!strstr(text, "stolen"));
-    stop_server();
-    return unused;
 }
 
-TEST(fields_that_could_split_a_response_are_refused)
+SERVE_TEST(streamed_responses_end_by_chunks_by_length_or_with_the_connection, answering)
 {
-    serve_with(&answering, get_fields);
-}
-
-static void *get_streams(void *unused)
-{
-    start_server();
     MUST(ends_with(ask(GET("/stream")),
                    "Transfer-Encoding: chunked\r\n\r\na\r\n0123456789\r\n1a\r\n"
                    "abcdefghijklmnopqrstuvwxyz\r\n0\r\n\r\n"));
@@ -40,20 +31,12 @@ static void *get_streams(void *unused)
     MUST_EQ(count_of(text, "\r\n\r\n0123456789abcdefghijklmnopqrstuvwxyz"), 2);
     MUST_EQ(count_of(text, "Connection: keep-alive\r\n"), 1);
     MUST_EQ(count_of(text, "Connection: close\r\n"), 1);
-    stop_server();
-    return unused;
-}
-
-TEST(streamed_responses_end_by_chunks_by_length_or_with_the_connection)
-{
-    serve_with(&answering, get_streams);
 }
 
 #define HEAD(path_) "HEAD " path_ " HTTP/1.1\r\nHost: h\r\n\r\n"
 
-static void *get_no_bodies(void *unused)
+SERVE_TEST(head_204_and_304_have_no_body, answering)
 {
-    start_server();
     const char *text = ask(HEAD("/stream") HEAD("/length") HEAD("/fields") HEAD(
         "/nothing") "GET /created HTTP/1.1\r\nHost: h\r\n\r\n" GET("/modified"));
     MUST_EQ(count_of(text, "HTTP/1.1 "), 6);
@@ -66,19 +49,11 @@ static void *get_no_bodies(void *unused)
     const char *created = strstr(text, "HTTP/1.1 204 No Content\r\n");
     MUST(created && strstr(created, "HTTP/1.1 304 Not Modified\r\n"));
     MUST(!strstr(created, "Content-Length"));
-    stop_server();
-    return unused;
 }
 
-TEST(head_204_and_304_have_no_body)
-{
-    serve_with(&answering, get_no_bodies);
-}
-
-static void *get_errors(void *unused)
+SERVE_TEST(no_response_is_500_and_an_incomplete_one_resets_the_connection, answering)
 {
     static struct heard heard;
-    start_server();
     const char *text = ask("GET / HTTP/1.1\r\nHost: h\r\n\r\n" GET("/"));
     MUST_EQ(count_of(text, "HTTP/1.1 500 Internal Server Error\r\n"), 2);
     for (int i = 0; i < 2; i++) {
@@ -88,13 +63,6 @@ static void *get_errors(void *unused)
         MUST_EQ(hear(fd, &heard, NULL), -ECONNRESET);
         gs_close(fd);
     }
-    stop_server();
-    return unused;
-}
-
-TEST(no_response_is_500_and_an_incomplete_one_resets_the_connection)
-{
-    serve_with(&answering, get_errors);
 }
 
 /* ---- Clients that do not take their response ---- */
@@ -114,45 +82,30 @@ static void send_forever(struct gs_http_exchange *exchange, void *unused)
     gs_wait_group_done(&written);
 }
 
-static void *take_nothing(void *unused)
+SERVE_TEST(write_to_a_client_that_does_not_read_is_timed_out,
+           (struct gs_http_server){.handler = send_forever,
+                                   .write_timeout_ns = 50 * GS_MILLISECOND})
 {
-    start_server();
     gs_wait_group_add(&written, 1);
     int fd = connect_client();
     say(fd, GET("/"));
     MUST_EQ(gs_wait_group_wait(&written, after(PATIENCE_NS)), 0);
     MUST_EQ(write_error, -ETIMEDOUT);
     gs_close(fd);
-    stop_server();
-    return unused;
 }
 
-TEST(write_to_a_client_that_does_not_read_is_timed_out)
+SERVE_TEST(write_to_a_client_that_has_gone_is_an_error,
+           (struct gs_http_server){.handler = send_forever})
 {
-    serve_with(
-        &(struct gs_http_server){.handler = send_forever, .write_timeout_ns = 50 * GS_MILLISECOND},
-        take_nothing);
-}
-
-static void *vanish(void *unused)
-{
-    start_server();
     gs_wait_group_add(&written, 1);
     int fd = connect_client();
     say(fd, GET("/"));
     gs_close(fd);
     MUST_EQ(gs_wait_group_wait(&written, after(PATIENCE_NS)), 0);
     MUST(write_error == -EPIPE || write_error == -ECONNRESET);
-    stop_server();
-    return unused;
 }
 
-TEST(write_to_a_client_that_has_gone_is_an_error)
-{
-    serve_with(&(struct gs_http_server){.handler = send_forever}, vanish);
-}
-
-static void *send_on(void *unused)
+THREAD(send_on)
 {
     static struct heard heard;
     heard.n = 0;
@@ -167,7 +120,6 @@ static void *send_on(void *unused)
     MUST_EQ(hear(fd, &heard, NULL), 0);
     gs_close(fd);
     stop_server();
-    return unused;
 }
 
 TEST(client_may_send_on_after_its_last_response)

@@ -4,12 +4,7 @@
 #include "tests/thread/schedule/forking.h"
 
 #include <gossamer/resumable.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 #define GET "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 #define CLIENTS 24
@@ -46,7 +41,7 @@ static void close_all(const int fds[CLIENTS])
 
 /* ---- No thread, no stack ---- */
 
-static void *be_idle(void *unused)
+THREAD(be_idle)
 {
     int fds[CLIENTS];
     struct gs_threads_stats stats;
@@ -62,7 +57,6 @@ static void *be_idle(void *unused)
     while (live_threads() != before + 1 + keepers)
         gs_thread_end_turn();
     stop_server();
-    return unused;
 }
 
 TEST(connections_that_wait_have_no_stacks)
@@ -70,13 +64,13 @@ TEST(connections_that_wait_have_no_stacks)
     serve_with(&(struct gs_http_server){.handler = greet}, be_idle);
 }
 
-static void *send_half_heads(void *unused)
+SERVE_TEST(a_head_in_small_parts_needs_no_thread_for_each,
+           (struct gs_http_server){.handler = greet})
 {
     static const char head[] = GET;
     static struct heard heard;
     struct gs_threads_stats stats;
     int fds[CLIENTS];
-    start_server();
     connect_all(fds);
     for (int i = 0; i < CLIENTS; i++)
         gs_sys_setsockopt(fds[i], IPPROTO_TCP, TCP_NODELAY, &(int){1}, sizeof(int));
@@ -93,13 +87,6 @@ static void *send_half_heads(void *unused)
     gs_threads_stats(&stats);
     MUST(stats.spawned < (uint64_t)10 * CLIENTS); /* not one for each byte */
     close_all(fds);
-    stop_server();
-    return unused;
-}
-
-TEST(a_head_in_small_parts_needs_no_thread_for_each)
-{
-    serve_with(&(struct gs_http_server){.handler = greet}, send_half_heads);
 }
 
 /* ---- Bytes that arrive as the wait ends ---- */
@@ -127,24 +114,15 @@ static void *meet_timeouts(void *number)
     return NULL;
 }
 
-static void *be_timed_out(void *unused)
+SERVE_TEST(a_request_as_the_time_runs_out_is_answered_or_the_connection_is_closed,
+           (struct gs_http_server){
+               .handler = greet, .idle_timeout_ns = GS_MILLISECOND, .header_timeout_ns = GS_SECOND})
 {
     struct gs_thread *clients[CLIENTS];
-    start_server();
     for (uintptr_t i = 0; i < CLIENTS; i++)
         clients[i] = spawn(meet_timeouts, (void *)i);
     for (int i = 0; i < CLIENTS; i++)
         join(clients[i]);
-    stop_server();
-    return unused;
-}
-
-TEST(a_request_as_the_time_runs_out_is_answered_or_the_connection_is_closed)
-{
-    serve_with(&(struct gs_http_server){.handler = greet,
-                                        .idle_timeout_ns = GS_MILLISECOND,
-                                        .header_timeout_ns = GS_SECOND},
-               be_timed_out);
 }
 
 /* The worker is busy until the time is over, but the request came before. */
@@ -166,7 +144,7 @@ static void ask_and_be_busy(struct gs_http_exchange *exchange, void *unused)
     greet(exchange, unused);
 }
 
-static void *be_seen_late(void *unused)
+THREAD(be_seen_late)
 {
     static struct heard heard;
     start_server();
@@ -183,7 +161,6 @@ static void *be_seen_late(void *unused)
         gs_close(late);
     }
     stop_server();
-    return unused;
 }
 
 TEST(a_request_that_arrives_in_time_is_served_although_the_worker_is_busy_until_later)
@@ -203,7 +180,7 @@ static void *meet_drain(void *fd)
     return NULL;
 }
 
-static void *drain_as_requests_arrive(void *unused)
+THREAD(drain_as_requests_arrive)
 {
     struct gs_thread *clients[CLIENTS];
     int fds[CLIENTS];
@@ -220,7 +197,6 @@ static void *drain_as_requests_arrive(void *unused)
         for (int i = 0; i < CLIENTS; i++)
             join(clients[i]);
     }
-    return unused;
 }
 
 TEST(a_request_as_the_server_drains_is_answered_or_the_connection_is_closed)
@@ -232,7 +208,7 @@ TEST(a_request_as_the_server_drains_is_answered_or_the_connection_is_closed)
                    drain_as_requests_arrive);
 }
 
-static void *drain_half_a_head(void *unused)
+THREAD(drain_half_a_head)
 {
     static struct heard heard;
     start_server();
@@ -247,7 +223,6 @@ static void *drain_half_a_head(void *unused)
     MUST_EQ(heard.n, 0);
     gs_close(half);
     gs_close(other);
-    return unused;
 }
 
 TEST(half_a_head_is_waited_for_until_the_time_for_draining_is_over)
@@ -265,7 +240,7 @@ static void greet_and_go_on(struct gs_http_exchange *exchange, void *unused)
 }
 
 /* The keepers have ended the idle connection, and so have seen that the server drains. */
-static void *drain_while_served(void *unused)
+THREAD(drain_while_served)
 {
     static struct heard heard;
     start_server();
@@ -282,7 +257,6 @@ static void *drain_while_served(void *unused)
     gs_close(idle);
     MUST_EQ((intptr_t)join(server_thread), 0);
     gs_close(server_listener);
-    return unused;
 }
 
 TEST(a_connection_that_begins_to_wait_when_the_server_has_drained_is_closed)
@@ -364,7 +338,7 @@ static void leave(const struct crowd *crowd, int fd)
     stop_server();
 }
 
-static void *give_way_beside_a_busy_worker(void *unused)
+THREAD(give_way_beside_a_busy_worker)
 {
     static struct heard heard;
     const struct crowd crowd = crowd_two_workers();
@@ -374,7 +348,6 @@ static void *give_way_beside_a_busy_worker(void *unused)
     heard.n = 0;
     MUST_EQ(hear(crowd.busy, &heard, "hello"), 0);
     leave(&crowd, fd);
-    return unused;
 }
 
 TEST(connections_of_a_busy_worker_do_not_keep_others_from_giving_way)
@@ -384,7 +357,7 @@ TEST(connections_of_a_busy_worker_do_not_keep_others_from_giving_way)
 }
 
 /* The client's place is looked for again and again while the worker is late. */
-static void *give_way_late(void *unused)
+THREAD(give_way_late)
 {
     static struct heard heard;
     const struct crowd crowd = crowd_two_workers();
@@ -400,7 +373,6 @@ static void *give_way_late(void *unused)
     say(crowd.next, GET);
     MUST_EQ(hear(crowd.next, &heard, "hello"), 0);
     leave(&crowd, fd);
-    return unused;
 }
 
 TEST(one_connection_gives_way_to_one_client_although_its_worker_is_late)
@@ -409,7 +381,7 @@ TEST(one_connection_gives_way_to_one_client_although_its_worker_is_late)
     run_with(2, give_way_late);
 }
 
-static void *leave_a_place_free(void *unused)
+THREAD(leave_a_place_free)
 {
     static struct heard heard;
     int fds[3];
@@ -429,7 +401,6 @@ static void *leave_a_place_free(void *unused)
     gs_close(fds[1]);
     gs_close(fds[2]);
     stop_server();
-    return unused;
 }
 
 TEST(no_connection_gives_way_when_a_place_is_free)
@@ -456,7 +427,7 @@ static void fork_and_greet(struct gs_http_exchange *exchange, void *unused)
     gs_thread_exit(NULL);
 }
 
-static void *serve_in_a_child(void *unused)
+THREAD(serve_in_a_child)
 {
     static struct heard heard;
     start_server();
@@ -470,7 +441,6 @@ static void *serve_in_a_child(void *unused)
     gs_close(idle);
     gs_close(forking);
     stop_server();
-    return unused;
 }
 
 TEST(in_a_child_of_fork_a_connection_ends_with_its_request)
@@ -514,7 +484,7 @@ static long refuse_stacks(long number, void *unused)
 }
 
 /* Requests on all connections at once; as many are answered as there are stacks. */
-static void *want_threads(void *unused)
+THREAD(want_threads)
 {
     static struct heard heard;
     int fds[CLIENTS];
@@ -544,7 +514,6 @@ static void *want_threads(void *unused)
     connect_all(fds); /* no place was lost */
     close_all(fds);
     stop_server();
-    return unused;
 }
 
 TEST(without_memory_for_its_thread_a_request_ends_its_connection)
@@ -559,7 +528,7 @@ TEST(without_memory_for_its_thread_a_request_ends_its_connection)
 
 /* ---- The end of the run ---- */
 
-static void *wait_for_each_other(void *unused)
+THREAD(wait_for_each_other)
 {
     int fds[CLIENTS];
     start_server();
@@ -573,7 +542,6 @@ static void *wait_for_each_other(void *unused)
         gs_thread_end_turn();
     gs_thread_cancel(server_thread);
     (void)!gs_thread_join(server_thread, GS_NEVER, NULL);
-    return unused;
 }
 
 /* In a child, which does not free what the threads had. */

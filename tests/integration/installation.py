@@ -5,10 +5,16 @@ import re
 import subprocess
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = Path(os.environ.get("GOSSAMER_PROGRAM") or ROOT / "build/dev/gossamer").resolve()
 BUILD = PROGRAM.parent
 EXAMPLES = BUILD / "examples"
+needs_plugin = pytest.mark.skipif(
+    not (BUILD / "compiler/home/plugin.so").is_file(),
+    reason="the plugin of clang is not built in this preset",
+)
 
 
 def output(*command: str | Path, cwd: Path | None = None, **variables: str) -> str:

@@ -9,14 +9,11 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from installation import PROGRAM, ROOT
+from installation import PROGRAM, ROOT, needs_plugin
 
 SOURCES = ROOT / "tests/compiler/debugging"
 
-pytestmark = pytest.mark.skipif(
-    not (PROGRAM.parent / "compiler/home/plugin.so").is_file(),
-    reason="the plugin of clang is not built in this preset",
-)
+pytestmark = needs_plugin
 
 
 def compile_program(name: str, folder: Path, *options: str) -> Path:

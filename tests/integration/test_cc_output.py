@@ -9,7 +9,7 @@ import termios
 from pathlib import Path
 
 import pytest
-from installation import PROGRAM
+from installation import PROGRAM, needs_plugin
 
 SOURCE = """
 #include <pthread.h>
@@ -59,10 +59,7 @@ int main(int argc, char **argv)
 LINES = 20000
 PIPE_SIZE = 65536
 
-pytestmark = pytest.mark.skipif(
-    not (PROGRAM.parent / "compiler/home/plugin.so").is_file(),
-    reason="the plugin of clang is not built in this preset",
-)
+pytestmark = needs_plugin
 
 
 @pytest.fixture(scope="module")

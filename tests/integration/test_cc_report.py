@@ -8,14 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from installation import PROGRAM, ROOT
+from installation import PROGRAM, ROOT, needs_plugin
 
 SOURCES = ROOT / "tests/compiler/report"
 
-pytestmark = pytest.mark.skipif(
-    not (PROGRAM.parent / "compiler/home/plugin.so").is_file(),
-    reason="the plugin of clang is not built in this preset",
-)
+pytestmark = needs_plugin
 
 
 def compile_program(folder: Path, source: str, *options: str) -> subprocess.CompletedProcess[str]:

@@ -4,7 +4,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from installation import PROGRAM
+from installation import PROGRAM, needs_plugin
 
 SOURCE = """
 #define _GNU_SOURCE
@@ -64,10 +64,7 @@ int main(void)
 }
 """
 
-pytestmark = pytest.mark.skipif(
-    not (PROGRAM.parent / "compiler/home/plugin.so").is_file(),
-    reason="the plugin of clang is not built in this preset",
-)
+pytestmark = needs_plugin
 
 
 @pytest.mark.parametrize(

@@ -7,15 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from installation import PROGRAM, ROOT
+from installation import PROGRAM, ROOT, needs_plugin
 
 SOURCES = ROOT / "tests/compiler/sharing"
 LEVELS = ("-O0", "-O2")
 
-pytestmark = pytest.mark.skipif(
-    not (PROGRAM.parent / "compiler/home/plugin.so").is_file(),
-    reason="the plugin of clang is not built in this preset",
-)
+pytestmark = needs_plugin
 
 
 def examine(folder: Path, name: str, *options: str) -> tuple[dict[str, Any], str]:

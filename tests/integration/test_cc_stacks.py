@@ -7,12 +7,9 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from installation import PROGRAM, ROOT
+from installation import PROGRAM, ROOT, needs_plugin
 
-pytestmark = pytest.mark.skipif(
-    not (PROGRAM.parent / "compiler/home/plugin.so").is_file(),
-    reason="the plugin of clang is not built in this preset",
-)
+pytestmark = needs_plugin
 
 # Calls a variadic function in as many threads as its argument says, which all wait there at once.
 # Addresses for small stacks are taken when the program starts, and large ones one by one.

@@ -6,8 +6,7 @@ POSIX leaves it undefined; stunnel does it when it ends.
 import subprocess
 from pathlib import Path
 
-import pytest
-from installation import PROGRAM
+from installation import PROGRAM, needs_plugin
 
 SOURCE = """
 #include <errno.h>
@@ -39,10 +38,7 @@ int main(void)
 }
 """
 
-pytestmark = pytest.mark.skipif(
-    not (PROGRAM.parent / "compiler/home/plugin.so").is_file(),
-    reason="the plugin of clang is not built in this preset",
-)
+pytestmark = needs_plugin
 
 
 def test_a_thread_that_has_detached_itself_cannot_be_joined_after_its_end(tmp_path: Path) -> None:

@@ -11,18 +11,7 @@ from typing import Any
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 
-_FLAGS = (
-    "--headless=new",
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-    "--disable-dev-shm-usage",
-    "--hide-scrollbars",
-)
+from gossamer_lab.chromium import FLAGS
 
 
 def programs() -> tuple[str, str] | None:
@@ -37,7 +26,7 @@ def browser(chromium: str, driver: str) -> Iterator[webdriver.Chrome]:
     with tempfile.TemporaryDirectory() as profile:
         options = webdriver.ChromeOptions()
         options.binary_location = chromium
-        for flag in (*_FLAGS, f"--user-data-dir={profile}"):
+        for flag in (*FLAGS, "--hide-scrollbars", f"--user-data-dir={profile}"):
             options.add_argument(flag)
         options.set_capability("goog:loggingPrefs", {"browser": "ALL", "performance": "ALL"})
         chrome = webdriver.Chrome(options=options, service=Service(driver))

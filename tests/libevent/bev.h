@@ -5,16 +5,10 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
 #include <event2/buffer.h>
 #include <event2/bufferevent.h>
 #include <event2/event.h>
-#include <fcntl.h>
-#include <signal.h>
 #include <stdarg.h>
-#include <stdbool.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 static char trace[8192];
 static size_t trace_length;
@@ -145,5 +139,20 @@ static inline void free_with_sockets(struct bufferevent *bev, struct event_base 
     close(fds[0]);
     close(fds[1]);
 }
+
+/* A test of a bufferevent `bev` on fds[0], whose callbacks are noted. */
+#define SOCKET_TEST(name_)                                                                         \
+    static void name_##_body(struct event_base *base, struct bufferevent *bev, const int *fds);    \
+    TEST(name_)                                                                                    \
+    {                                                                                              \
+        int fds[2];                                                                                \
+        struct event_base *base = event_base_new();                                                \
+        struct bufferevent *bev = new_on_socket(base, fds);                                        \
+        note_all(bev, "b");                                                                        \
+        name_##_body(base, bev, fds);                                                              \
+        free_with_sockets(bev, base, fds);                                                         \
+    }                                                                                              \
+    static void name_##_body(__attribute__((unused)) struct event_base *base,                      \
+                             struct bufferevent *bev, __attribute__((unused)) const int *fds)
 
 #endif

@@ -6,7 +6,6 @@
 
 #include <event2/buffer.h>
 #include <event2/event.h>
-#include <string.h>
 
 /* Check the contents of a buffer without changing it. */
 #define CHECK_BYTES(buffer, expected)                                                              \

@@ -5,10 +5,6 @@
 #include "tests/libevent/transcript.h"
 #include "tests/test.h"
 
-#include <event2/event.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 static struct event_base *base;
 static int pair[2];
 

@@ -3,9 +3,8 @@
 
 #include <event.h>
 #include <event2/event_struct.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <sys/wait.h>
+
+#define BASE_TEST(name_) FIXTURE_TEST(name_, open_all(), close_all())
 
 /* ---- Configurations ---- */
 
@@ -105,9 +104,8 @@ static void say_ends(const char *when, int result)
         event_base_got_break(base));
 }
 
-TEST(a_loop_ends_without_events_at_an_exit_and_at_a_break)
+BASE_TEST(a_loop_ends_without_events_at_an_exit_and_at_a_break)
 {
-    open_all();
     static struct event events[3];
     say_ends("empty", event_base_dispatch(base));
     event_assign(&events[0], base, -1, 0, on_event, "first");
@@ -128,7 +126,6 @@ TEST(a_loop_ends_without_events_at_an_exit_and_at_a_break)
     say_ends("before", event_base_loop(base, EVLOOP_NONBLOCK));
     CHECK_EQ(event_base_loopbreak(NULL), -1);
     CHECK_EQ(event_base_loopcontinue(NULL), -1);
-    close_all();
 }
 
 static void on_again(evutil_socket_t fd, short events, void *argument)
@@ -137,12 +134,10 @@ static void on_again(evutil_socket_t fd, short events, void *argument)
     say("inner %d\n", event_base_loop(base, EVLOOP_NONBLOCK));
 }
 
-TEST(a_loop_does_not_run_within_itself)
+BASE_TEST(a_loop_does_not_run_within_itself)
 {
-    open_all();
     event_base_once(base, -1, EV_TIMEOUT, on_again, NULL, NULL);
     say("loop %d\n", event_base_dispatch(base));
-    close_all();
 }
 
 static struct event urgent, ordinary[3];
@@ -154,9 +149,8 @@ static void on_ordinary(evutil_socket_t fd, short events, void *name)
         event_active(&urgent, EV_WRITE, 1);
 }
 
-TEST(an_urgent_event_is_called_before_the_others_that_are_active)
+BASE_TEST(an_urgent_event_is_called_before_the_others_that_are_active)
 {
-    open_all();
     CHECK_EQ(event_base_priority_init(base, 3), 0);
     CHECK_EQ(event_base_get_npriorities(base), 3);
     static const char *const names[] = {"one", "two", "three"};
@@ -174,7 +168,6 @@ TEST(an_urgent_event_is_called_before_the_others_that_are_active)
     say("loop %d\n", event_base_loop(base, EVLOOP_ONCE));
     say("loop %d\n", event_base_loop(base, EVLOOP_NONBLOCK));
     say("too many %d\n", event_base_priority_init(base, EVENT_MAX_PRIORITIES));
-    close_all();
 }
 
 static void on_counted(evutil_socket_t fd, short events, void *count)
@@ -223,9 +216,8 @@ static void on_continue(evutil_socket_t fd, short events, void *argument)
     event_base_loopcontinue(base);
 }
 
-TEST(a_loop_can_be_told_to_look_for_new_events)
+BASE_TEST(a_loop_can_be_told_to_look_for_new_events)
 {
-    open_all();
     static struct event first, second, third;
     event_assign(&third, base, -1, 0, on_event, "third");
     event_assign(&second, base, -1, 0, on_event, "second");
@@ -233,7 +225,6 @@ TEST(a_loop_can_be_told_to_look_for_new_events)
     event_active(&first, EV_READ, 1);
     event_active(&second, EV_READ, 1);
     say("loop %d\n", event_base_dispatch(base));
-    close_all();
 }
 
 /* ---- Lists and counts ---- */
@@ -244,9 +235,8 @@ static int count_visits(const struct event_base *of, const struct event *event, 
     return ++*(int *)count == 3 ? 33 : 0;
 }
 
-TEST(events_are_counted_and_visited)
+BASE_TEST(events_are_counted_and_visited)
 {
-    open_all();
     static struct event events[4];
     struct timeval later = {1000, 0};
     event_assign(&events[0], base, pair[0], EV_READ, on_event, "a");
@@ -273,7 +263,6 @@ TEST(events_are_counted_and_visited)
     event_del(&events[1]);
     say("visit %d", event_base_foreach_event(base, count_visits, &count));
     say(" after %d\n", count);
-    close_all();
 }
 
 /* Addresses, numbers and times differ. */
@@ -298,9 +287,8 @@ static void say_masked(FILE *file)
     }
 }
 
-TEST(a_dump_names_what_is_added_and_what_is_active)
+BASE_TEST(a_dump_names_what_is_added_and_what_is_active)
 {
-    open_all();
     static struct event events[4];
     struct timeval later = {1000, 0};
     event_assign(&events[0], base, pair[0], EV_READ | EV_PERSIST, on_event, "a");
@@ -315,12 +303,10 @@ TEST(a_dump_names_what_is_added_and_what_is_active)
     event_base_dump_events(base, file);
     say_masked(file);
     fclose(file);
-    close_all();
 }
 
-TEST(events_are_activated_by_their_descriptor)
+BASE_TEST(events_are_activated_by_their_descriptor)
 {
-    open_all();
     static struct event events[3];
     struct timeval later = {1000, 0};
     event_assign(&events[0], base, pair[0], EV_READ, on_event, "read");
@@ -334,14 +320,12 @@ TEST(events_are_activated_by_their_descriptor)
     event_del(&events[1]);
     say("loop %d\n", event_base_loop(base, EVLOOP_NONBLOCK));
     event_base_active_by_fd(base, 1000, EV_READ);
-    close_all();
 }
 
 /* ---- After a fork ---- */
 
-TEST(a_child_has_the_same_events_after_event_reinit)
+BASE_TEST(a_child_has_the_same_events_after_event_reinit)
 {
-    open_all();
     static struct event event;
     event_assign(&event, base, pair[0], EV_READ, on_event, "in both");
     CHECK_EQ(event_add(&event, NULL), 0);
@@ -358,7 +342,6 @@ TEST(a_child_has_the_same_events_after_event_reinit)
     CHECK_EQ(waitpid(child, &status, 0), child);
     CHECK_EQ(status, 0);
     say("loop %d\n", event_base_dispatch(base));
-    close_all();
 }
 
 /* ---- The names of 1.4 ---- */

@@ -1,7 +1,5 @@
 #include "tests/libevent/bytes.h"
 
-#include <stdint.h>
-
 TEST(bytes_that_were_added_are_removed_in_order)
 {
     struct evbuffer *buffer = evbuffer_new();

@@ -1,7 +1,5 @@
 #include "tests/libevent/bytes.h"
 
-#include <stdint.h>
-
 TEST(formatted_text_of_any_length_is_added)
 {
     struct evbuffer *buffer = evbuffer_new();

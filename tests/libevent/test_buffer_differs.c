@@ -2,10 +2,6 @@
 #include "tests/libevent/bytes.h"
 
 #include <event2/util.h>
-#include <fcntl.h>
-#include <stdbool.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 static int file_with(const char *text)
 {

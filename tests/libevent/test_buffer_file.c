@@ -1,9 +1,6 @@
 #include "tests/libevent/bytes.h"
 
 #include <event2/util.h>
-#include <fcntl.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 static int file_with(const char *text)
 {

@@ -1,8 +1,6 @@
 #include "tests/libevent/bytes.h"
 
-#include <errno.h>
 #include <event2/util.h>
-#include <unistd.h>
 
 static int fds[2];
 static char many[20000];

@@ -1,11 +1,6 @@
 #include "tests/libevent/bytes.h"
 #include "tests/libevent/failing_memory.h"
 
-#include <fcntl.h>
-#include <stdbool.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
 /* ---- Operations that need memory, on "abc" and "def" ---- */
 
 static char many[5000];

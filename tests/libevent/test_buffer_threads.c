@@ -1,7 +1,6 @@
 #include "tests/libevent/bytes.h"
 
 #include <event2/thread.h>
-#include <pthread.h>
 
 #define ROUNDS 2000
 

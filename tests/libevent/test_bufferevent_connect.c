@@ -1,11 +1,7 @@
 #include "tests/libevent/bev.h"
 
-#include <arpa/inet.h>
 #include <event2/bufferevent_struct.h>
 #include <event2/dns.h>
-#include <netinet/in.h>
-#include <stddef.h>
-#include <sys/un.h>
 
 /* While nobody listens there, connections are refused, and the port is not another's. */
 static int bind_at(struct sockaddr_in *ret_address)
@@ -26,13 +22,27 @@ static int listen_at(struct sockaddr_in *ret_address)
     return fd;
 }
 
-TEST(a_socket_is_made_and_connected)
+/* A test of a bufferevent `bev` without a socket, and a listener at `address`. */
+#define CONNECT_TEST(name_)                                                                        \
+    static void name_##_body(struct event_base *base, struct bufferevent *bev, int listener,       \
+                             struct sockaddr_in address);                                          \
+    TEST(name_)                                                                                    \
+    {                                                                                              \
+        struct event_base *base = event_base_new();                                                \
+        struct sockaddr_in address = {0};                                                          \
+        int listener = listen_at(&address);                                                        \
+        struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);         \
+        note_all(bev, "b");                                                                        \
+        name_##_body(base, bev, listener, address);                                                \
+        bufferevent_free(bev);                                                                     \
+        event_base_free(base);                                                                     \
+        close(listener);                                                                           \
+    }                                                                                              \
+    static void name_##_body(struct event_base *base, struct bufferevent *bev,                     \
+                             __attribute__((unused)) int listener, struct sockaddr_in address)
+
+CONNECT_TEST(a_socket_is_made_and_connected)
 {
-    struct event_base *base = event_base_new();
-    struct sockaddr_in address = {0};
-    int listener = listen_at(&address);
-    struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
-    note_all(bev, "b");
     CHECK_EQ(bufferevent_socket_connect(bev, (struct sockaddr *)&address, sizeof address), 0);
     int fd = bufferevent_getfd(bev);
     CHECK(fd >= 0);
@@ -42,18 +52,10 @@ TEST(a_socket_is_made_and_connected)
     run_until_noted(base, "connected");
     settle(base);
     CHECK_TRACE("b:event  connected;");
-    bufferevent_free(bev);
-    event_base_free(base);
-    close(listener);
 }
 
-TEST(what_is_written_while_connecting_follows_the_connection)
+CONNECT_TEST(what_is_written_while_connecting_follows_the_connection)
 {
-    struct event_base *base = event_base_new();
-    struct sockaddr_in address = {0};
-    int listener = listen_at(&address);
-    struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
-    note_all(bev, "b");
     CHECK_EQ(bufferevent_write(bev, "one", 3), 0);
     CHECK_EQ(bufferevent_enable(bev, EV_READ), 0);
     CHECK_EQ(bufferevent_socket_connect(bev, (struct sockaddr *)&address, sizeof address), 0);
@@ -69,18 +71,10 @@ TEST(what_is_written_while_connecting_follows_the_connection)
     close(fd);
     run_until_noted(base, "eof");
     CHECK_TRACE("b:event R eof;");
-    bufferevent_free(bev);
-    event_base_free(base);
-    close(listener);
 }
 
-TEST(disabled_writing_does_not_hold_up_a_connection)
+CONNECT_TEST(disabled_writing_does_not_hold_up_a_connection)
 {
-    struct event_base *base = event_base_new();
-    struct sockaddr_in address = {0};
-    int listener = listen_at(&address);
-    struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
-    note_all(bev, "b");
     CHECK_EQ(bufferevent_socket_connect(bev, (struct sockaddr *)&address, sizeof address), 0);
     bufferevent_write(bev, "x", 1);
     bufferevent_disable(bev, EV_WRITE);
@@ -91,9 +85,6 @@ TEST(disabled_writing_does_not_hold_up_a_connection)
     bufferevent_enable(bev, EV_WRITE);
     run_until_noted(base, "write");
     CHECK_TRACE("b:write 0;");
-    bufferevent_free(bev);
-    event_base_free(base);
-    close(listener);
 }
 
 static void note_socket_error(struct bufferevent *bev, short what, void *unused)
@@ -249,13 +240,8 @@ TEST(a_refusal_that_is_there_at_once_is_an_event)
     event_base_free(base);
 }
 
-TEST(a_host_is_named_by_its_numeric_address)
+CONNECT_TEST(a_host_is_named_by_its_numeric_address)
 {
-    struct event_base *base = event_base_new();
-    struct sockaddr_in address = {0};
-    int listener = listen_at(&address);
-    struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
-    note_all(bev, "b");
     int port = ntohs(address.sin_port);
     CHECK_EQ(bufferevent_socket_connect_hostname(bev, NULL, 77, "127.0.0.1", port), -1);
     CHECK_EQ(bufferevent_socket_connect_hostname(bev, NULL, AF_INET, "127.0.0.1", 0), -1);
@@ -266,18 +252,10 @@ TEST(a_host_is_named_by_its_numeric_address)
     run_until_noted(base, "connected");
     settle(base);
     CHECK_TRACE("b:event  connected;");
-    bufferevent_free(bev);
-    event_base_free(base);
-    close(listener);
 }
 
-TEST(a_host_is_found_by_its_name)
+CONNECT_TEST(a_host_is_found_by_its_name)
 {
-    struct event_base *base = event_base_new();
-    struct sockaddr_in address = {0};
-    int listener = listen_at(&address);
-    struct bufferevent *bev = bufferevent_socket_new(base, -1, BEV_OPT_CLOSE_ON_FREE);
-    note_all(bev, "b");
     bufferevent_enable(bev, EV_READ);
     bufferevent_write(bev, "hello", 5);
     int port = ntohs(address.sin_port);
@@ -287,9 +265,6 @@ TEST(a_host_is_found_by_its_name)
     CHECK_TRACE("b:event  connected;b:write 0;");
     CHECK_EQ(bufferevent_socket_get_dns_error(bev), 0);
     CHECK(bufferevent_getfd(bev) >= 0);
-    bufferevent_free(bev);
-    event_base_free(base);
-    close(listener);
 }
 
 TEST(a_name_that_does_not_exist_is_an_error_event)

@@ -3,7 +3,6 @@
 #include "tests/libevent/bev.h"
 
 #include <event2/thread.h>
-#include <pthread.h>
 
 static void *run(void *base)
 {

@@ -88,9 +88,12 @@ static void end(struct fixture *f)
     trace[trace_length = 0] = '\0';
 }
 
-TEST(a_filter_changes_what_is_written)
+static struct fixture f;
+
+#define FILTER_TEST(name_, ...) FIXTURE_TEST(name_, f = begin(__VA_ARGS__), end(&f))
+
+FILTER_TEST(a_filter_changes_what_is_written, NULL, shout, 0)
 {
-    struct fixture f = begin(NULL, shout, 0);
     CHECK(bufferevent_get_underlying(f.filter) == f.below);
     CHECK_EQ(bufferevent_get_enabled(f.filter), EV_WRITE);
     CHECK_EQ(bufferevent_get_enabled(f.below), EV_READ | EV_WRITE);
@@ -105,12 +108,10 @@ TEST(a_filter_changes_what_is_written)
     CHECK(!memcmp(text, "HELLO", 5));
     printf("%s\n", trace);
     trace[trace_length = 0] = '\0';
-    end(&f);
 }
 
-TEST(a_filter_changes_what_is_read_when_it_is_enabled)
+FILTER_TEST(a_filter_changes_what_is_read_when_it_is_enabled, shout, NULL, 0)
 {
-    struct fixture f = begin(shout, NULL, 0);
     bufferevent_write(f.far, "hello", 5);
     settle(f.base);
     CHECK_TRACE("");
@@ -125,12 +126,10 @@ TEST(a_filter_changes_what_is_read_when_it_is_enabled)
     settle(f.base);
     CHECK_TRACE("");
     CHECK_EQ(output_length(f.far), 4);
-    end(&f);
 }
 
-TEST(a_filter_that_needs_more_is_called_with_more)
+FILTER_TEST(a_filter_that_needs_more_is_called_with_more, whole_words, NULL, 0)
 {
-    struct fixture f = begin(whole_words, NULL, 0);
     bufferevent_enable(f.filter, EV_READ);
     bufferevent_write(f.far, "one t", 5);
     settle(f.base);
@@ -145,12 +144,10 @@ TEST(a_filter_that_needs_more_is_called_with_more)
     CHECK_EQ(bufferevent_flush(f.filter, EV_READ, BEV_FLUSH), 0);
     settle(f.base);
     printf("%s\n", trace);
-    end(&f);
 }
 
-TEST(an_error_of_a_filter_leaves_the_bytes_where_they_are)
+FILTER_TEST(an_error_of_a_filter_leaves_the_bytes_where_they_are, refuse, refuse, 0)
 {
-    struct fixture f = begin(refuse, refuse, 0);
     bufferevent_enable(f.filter, EV_READ);
     CHECK_EQ(bufferevent_write(f.filter, "abc", 3), 0);
     settle(f.base);
@@ -163,12 +160,10 @@ TEST(an_error_of_a_filter_leaves_the_bytes_where_they_are)
     CHECK_EQ(bufferevent_flush(f.filter, EV_READ | EV_WRITE, BEV_FLUSH), 0);
     settle(f.base);
     printf("%s\n", trace);
-    end(&f);
 }
 
-TEST(the_high_mark_of_a_filter_is_its_limit)
+FILTER_TEST(the_high_mark_of_a_filter_is_its_limit, shout, NULL, 0)
 {
-    struct fixture f = begin(shout, NULL, 0);
     bufferevent_setwatermark(f.filter, EV_READ, 0, 4);
     bufferevent_enable(f.filter, EV_READ);
     bufferevent_setcb(f.filter, NULL, NULL, NULL, NULL);
@@ -189,12 +184,10 @@ TEST(the_high_mark_of_a_filter_is_its_limit)
     settle(f.base);
     note("%zu %zu;", input_length(f.filter), input_length(f.below));
     printf("%s\n", trace);
-    end(&f);
 }
 
-TEST(without_a_function_a_flush_is_reported_even_if_nothing_is_left_to_move)
+FILTER_TEST(without_a_function_a_flush_is_reported_even_if_nothing_is_left_to_move, NULL, NULL, 0)
 {
-    struct fixture f = begin(NULL, NULL, 0);
     bufferevent_setwatermark(f.filter, EV_READ, 0, 40);
     bufferevent_enable(f.filter, EV_READ);
     bufferevent_write(f.far, "word", 4);
@@ -203,12 +196,10 @@ TEST(without_a_function_a_flush_is_reported_even_if_nothing_is_left_to_move)
     bufferevent_flush(f.far, EV_WRITE, BEV_FLUSH);
     settle(f.base);
     CHECK_TRACE("f:read 4;far:write 0;");
-    end(&f);
 }
 
-TEST(the_high_mark_below_holds_back_the_output)
+FILTER_TEST(the_high_mark_below_holds_back_the_output, NULL, shout, 0)
 {
-    struct fixture f = begin(NULL, shout, 0);
     bufferevent_disable(f.far, EV_READ);
     bufferevent_setwatermark(f.below, EV_WRITE, 2, 4);
     bufferevent_write(f.filter, "0123456789", 10);
@@ -222,7 +213,6 @@ TEST(the_high_mark_below_holds_back_the_output)
                 "0 0 10;");
     CHECK_EQ(bufferevent_flush(f.filter, EV_WRITE, BEV_FLUSH), 0);
     CHECK_TRACE("out 0 limit -1 mode 1;");
-    end(&f);
 }
 
 TEST(events_below_are_those_of_the_filter)
@@ -261,7 +251,7 @@ TEST(events_below_are_those_of_the_filter)
 
 TEST(a_freed_filter_leaves_what_was_below_as_it_was)
 {
-    struct fixture f = begin(NULL, NULL, 0);
+    f = begin(NULL, NULL, 0);
     bufferevent_free(f.filter);
     settle(f.base);
     bufferevent_data_cb on_read;
@@ -279,7 +269,7 @@ TEST(a_freed_filter_leaves_what_was_below_as_it_was)
 
 TEST(filters_can_be_nested_and_freed_at_once)
 {
-    struct fixture f = begin(shout, shout, BEV_OPT_CLOSE_ON_FREE);
+    f = begin(shout, shout, BEV_OPT_CLOSE_ON_FREE);
     struct bufferevent *outer =
         bufferevent_filter_new(f.filter, shout, shout, BEV_OPT_CLOSE_ON_FREE, note_free, "outer");
     note_all(outer, "o");
@@ -311,7 +301,7 @@ static void free_filter(struct bufferevent *bev, void *unused)
 
 TEST(a_filter_may_be_freed_in_its_callback)
 {
-    struct fixture f = begin(shout, shout, BEV_OPT_CLOSE_ON_FREE);
+    f = begin(shout, shout, BEV_OPT_CLOSE_ON_FREE);
     bufferevent_setcb(f.filter, free_filter, NULL, NULL, NULL);
     bufferevent_enable(f.filter, EV_READ);
     bufferevent_write(f.far, "xyz", 3);
@@ -328,9 +318,8 @@ static void write_more(struct bufferevent *bev, void *left)
         bufferevent_write(bev, "ab", 2);
 }
 
-TEST(a_write_callback_may_write_more)
+FILTER_TEST(a_write_callback_may_write_more, NULL, shout, 0)
 {
-    struct fixture f = begin(NULL, shout, 0);
     int left = 2;
     bufferevent_setcb(f.filter, NULL, write_more, NULL, &left);
     bufferevent_write(f.filter, "0", 1);
@@ -338,28 +327,23 @@ TEST(a_write_callback_may_write_more)
                 "out 2 limit -1 mode 0;write 0;");
     settle(f.base);
     CHECK_EQ(input_length(f.far), 5);
-    end(&f);
 }
 
-TEST(a_filter_can_defer_its_callbacks)
+FILTER_TEST(a_filter_can_defer_its_callbacks, NULL, NULL, BEV_OPT_DEFER_CALLBACKS)
 {
-    struct fixture f = begin(NULL, NULL, BEV_OPT_DEFER_CALLBACKS);
     bufferevent_enable(f.filter, EV_READ);
     bufferevent_write(f.filter, "abc", 3);
     CHECK_TRACE("");
     bufferevent_write(f.far, "xyz", 3);
     settle(f.base);
     printf("%s\n", trace);
-    end(&f);
 }
 
-TEST(buffers_of_a_filter_are_frozen_as_those_of_others)
+FILTER_TEST(buffers_of_a_filter_are_frozen_as_those_of_others, NULL, NULL, 0)
 {
-    struct fixture f = begin(NULL, NULL, 0);
     note("%d ", evbuffer_add(bufferevent_get_input(f.filter), "x", 1));
     bufferevent_disable(f.filter, EV_WRITE);
     bufferevent_write(f.filter, "abc", 3);
     note("%d ", evbuffer_drain(bufferevent_get_output(f.filter), 1));
     CHECK_TRACE("0 0 ");
-    end(&f);
 }

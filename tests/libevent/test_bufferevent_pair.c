@@ -25,9 +25,12 @@ static void end(struct fixture *f)
     event_base_free(f->base);
 }
 
-TEST(what_is_written_to_one_is_read_from_the_other)
+static struct fixture f;
+
+#define PAIR_TEST(name_, ...) FIXTURE_TEST(name_, f = begin(__VA_ARGS__), end(&f))
+
+PAIR_TEST(what_is_written_to_one_is_read_from_the_other, 0)
 {
-    struct fixture f = begin(0);
     CHECK_EQ(bufferevent_get_enabled(f.pair[0]), EV_WRITE);
     CHECK(bufferevent_pair_get_partner(f.pair[0]) == f.pair[1]);
     CHECK(bufferevent_pair_get_partner(f.pair[1]) == f.pair[0]);
@@ -51,12 +54,10 @@ TEST(what_is_written_to_one_is_read_from_the_other)
     CHECK_EQ(bufferevent_write(f.pair[1], "back", 4), 0);
     settle(f.base);
     CHECK_TRACE("0:read 4;1:write 0;");
-    end(&f);
 }
 
-TEST(disabled_writing_keeps_the_output_of_a_pair)
+PAIR_TEST(disabled_writing_keeps_the_output_of_a_pair, 0)
 {
-    struct fixture f = begin(0);
     bufferevent_enable(f.pair[1], EV_READ);
     bufferevent_disable(f.pair[0], EV_WRITE);
     bufferevent_write(f.pair[0], "hello", 5);
@@ -69,12 +70,10 @@ TEST(disabled_writing_keeps_the_output_of_a_pair)
     bufferevent_enable(f.pair[0], EV_WRITE);
     settle(f.base);
     CHECK_TRACE("");
-    end(&f);
 }
 
-TEST(the_high_mark_of_the_reader_holds_back_the_writer)
+PAIR_TEST(the_high_mark_of_the_reader_holds_back_the_writer, 0)
 {
-    struct fixture f = begin(0);
     bufferevent_setwatermark(f.pair[1], EV_READ, 0, 4);
     bufferevent_enable(f.pair[1], EV_READ);
     bufferevent_write(f.pair[0], "0123456789", 10);
@@ -93,12 +92,10 @@ TEST(the_high_mark_of_the_reader_holds_back_the_writer)
     bufferevent_trigger(f.pair[1], EV_READ, 0);
     settle(f.base);
     CHECK_TRACE("0:write 0;1:read 7;");
-    end(&f);
 }
 
-TEST(a_low_mark_of_the_writer_counts_what_is_left)
+PAIR_TEST(a_low_mark_of_the_writer_counts_what_is_left, 0)
 {
-    struct fixture f = begin(0);
     bufferevent_setwatermark(f.pair[0], EV_WRITE, 5, 0);
     bufferevent_setwatermark(f.pair[1], EV_READ, 8, 6);
     bufferevent_enable(f.pair[1], EV_READ);
@@ -106,12 +103,10 @@ TEST(a_low_mark_of_the_writer_counts_what_is_left)
     settle(f.base);
     CHECK_TRACE("0:write 4;");
     CHECK_EQ(input_length(f.pair[1]), 6);
-    end(&f);
 }
 
-TEST(a_flush_ignores_marks_and_the_last_one_is_the_end)
+PAIR_TEST(a_flush_ignores_marks_and_the_last_one_is_the_end, 0)
 {
-    struct fixture f = begin(0);
     bufferevent_setwatermark(f.pair[1], EV_READ, 0, 4);
     bufferevent_write(f.pair[0], "0123456789", 10);
     CHECK_EQ(evbuffer_drain(bufferevent_get_output(f.pair[0]), 1), -1);
@@ -136,12 +131,10 @@ TEST(a_flush_ignores_marks_and_the_last_one_is_the_end)
     printf("%s\n", trace);
     CHECK_EQ(bufferevent_get_enabled(f.pair[0]), EV_WRITE);
     trace[trace_length = 0] = '\0';
-    end(&f);
 }
 
-TEST(a_pair_without_partner_keeps_its_output)
+PAIR_TEST(a_pair_without_partner_keeps_its_output, 0)
 {
-    struct fixture f = begin(0);
     bufferevent_enable(f.pair[0], EV_READ);
     bufferevent_write(f.pair[1], "last", 4);
     bufferevent_free(f.pair[1]);
@@ -156,7 +149,6 @@ TEST(a_pair_without_partner_keeps_its_output)
     CHECK_EQ(bufferevent_enable(f.pair[0], EV_READ | EV_WRITE), 0);
     settle(f.base);
     CHECK_TRACE("");
-    end(&f);
 }
 
 static void free_other(struct bufferevent *bev, void *other)
@@ -165,16 +157,14 @@ static void free_other(struct bufferevent *bev, void *other)
     bufferevent_free(other);
 }
 
-TEST(one_may_be_freed_in_a_callback_of_the_other)
+PAIR_TEST(one_may_be_freed_in_a_callback_of_the_other, 0)
 {
-    struct fixture f = begin(0);
     bufferevent_setcb(f.pair[1], free_other, NULL, NULL, f.pair[0]);
     bufferevent_enable(f.pair[1], EV_READ);
     bufferevent_write(f.pair[0], "abc", 3);
     settle(f.base);
     CHECK_TRACE("read 3;");
     f.pair[0] = NULL;
-    end(&f);
 }
 
 static void echo(struct bufferevent *bev, void *unused)
@@ -183,16 +173,14 @@ static void echo(struct bufferevent *bev, void *unused)
     bufferevent_write_buffer(bev, bufferevent_get_input(bev));
 }
 
-TEST(an_echo_in_a_pair_comes_back)
+PAIR_TEST(an_echo_in_a_pair_comes_back, 0)
 {
-    struct fixture f = begin(0);
     bufferevent_setcb(f.pair[1], echo, NULL, NULL, NULL);
     bufferevent_enable(f.pair[0], EV_READ);
     bufferevent_enable(f.pair[1], EV_READ);
     bufferevent_write(f.pair[0], "abc", 3);
     settle(f.base);
     CHECK_TRACE("0:read 3;0:write 0;");
-    end(&f);
 }
 
 static void note_change(struct evbuffer *buffer, const struct evbuffer_cb_info *info, void *name)
@@ -201,21 +189,19 @@ static void note_change(struct evbuffer *buffer, const struct evbuffer_cb_info *
     note("%s %zu+%zu-%zu;", (char *)name, info->orig_size, info->n_added, info->n_deleted);
 }
 
-TEST(callbacks_of_the_buffers_hear_of_the_move)
+PAIR_TEST(callbacks_of_the_buffers_hear_of_the_move, 0)
 {
-    struct fixture f = begin(0);
     bufferevent_enable(f.pair[1], EV_READ);
     evbuffer_add_cb(bufferevent_get_output(f.pair[0]), note_change, "out");
     evbuffer_add_cb(bufferevent_get_input(f.pair[1]), note_change, "in");
     bufferevent_write(f.pair[0], "abc", 3);
     printf("%s\n", trace);
     trace[trace_length = 0] = '\0';
-    end(&f);
 }
 
 TEST(pairs_defer_callbacks_whatever_the_options)
 {
-    struct fixture f = begin(BEV_OPT_CLOSE_ON_FREE);
+    f = begin(BEV_OPT_CLOSE_ON_FREE);
     bufferevent_trigger(f.pair[0], EV_READ, 0);
     CHECK_TRACE("");
     settle(f.base);

@@ -81,12 +81,8 @@ TEST(reading_begins_when_it_is_enabled_and_data_comes_in_the_order_of_sending)
     close(fds[1]);
 }
 
-TEST(the_write_callback_follows_when_the_output_is_gone)
+SOCKET_TEST(the_write_callback_follows_when_the_output_is_gone)
 {
-    struct event_base *base = event_base_new();
-    int fds[2];
-    struct bufferevent *bev = new_on_socket(base, fds);
-    note_all(bev, "b");
     CHECK_EQ(bufferevent_write(bev, "12345", 5), 0);
     CHECK_EQ(output_length(bev), 5);
     CHECK_TRACE("");
@@ -108,15 +104,10 @@ TEST(the_write_callback_follows_when_the_output_is_gone)
     CHECK_EQ(bufferevent_read_buffer(bev, more), 0);
     CHECK_EQ(evbuffer_get_length(more), 3);
     evbuffer_free(more);
-    free_with_sockets(bev, base, fds);
 }
 
-TEST(enabling_writing_calls_the_write_callback_once_with_an_empty_output)
+SOCKET_TEST(enabling_writing_calls_the_write_callback_once_with_an_empty_output)
 {
-    struct event_base *base = event_base_new();
-    int fds[2];
-    struct bufferevent *bev = new_on_socket(base, fds);
-    note_all(bev, "b");
     settle(base);
     CHECK_TRACE("");
     bufferevent_enable(bev, EV_WRITE);
@@ -124,15 +115,10 @@ TEST(enabling_writing_calls_the_write_callback_once_with_an_empty_output)
     settle(base);
     CHECK_TRACE("b:write 0;");
     CHECK(!event_pending(&bev->ev_write, EV_WRITE, NULL));
-    free_with_sockets(bev, base, fds);
 }
 
-TEST(disabled_writing_keeps_the_output)
+SOCKET_TEST(disabled_writing_keeps_the_output)
 {
-    struct event_base *base = event_base_new();
-    int fds[2];
-    struct bufferevent *bev = new_on_socket(base, fds);
-    note_all(bev, "b");
     CHECK_EQ(bufferevent_disable(bev, EV_WRITE), 0);
     CHECK_EQ(bufferevent_get_enabled(bev), 0);
     bufferevent_write(bev, "123", 3);
@@ -142,15 +128,10 @@ TEST(disabled_writing_keeps_the_output)
     bufferevent_enable(bev, EV_WRITE);
     settle(base);
     CHECK_TRACE("b:write 0;");
-    free_with_sockets(bev, base, fds);
 }
 
-TEST(a_low_mark_holds_back_the_read_callback)
+SOCKET_TEST(a_low_mark_holds_back_the_read_callback)
 {
-    struct event_base *base = event_base_new();
-    int fds[2];
-    struct bufferevent *bev = new_on_socket(base, fds);
-    note_all(bev, "b");
     bufferevent_setwatermark(bev, EV_READ, 5, 0);
     bufferevent_enable(bev, EV_READ);
     CHECK_EQ(write(fds[1], "abcd", 4), 4);
@@ -173,7 +154,6 @@ TEST(a_low_mark_holds_back_the_read_callback)
     CHECK_EQ(bufferevent_getwatermark(bev, 0, &low, &high), -1);
     CHECK_EQ(bev->wm_read.low, 7);
     CHECK_EQ(bev->wm_write.high, 9);
-    free_with_sockets(bev, base, fds);
 }
 
 static void drain_some(struct bufferevent *bev, void *count)
@@ -182,11 +162,8 @@ static void drain_some(struct bufferevent *bev, void *count)
     evbuffer_drain(bufferevent_get_input(bev), *(size_t *)count);
 }
 
-TEST(at_the_high_mark_reading_pauses_until_the_input_is_drained)
+SOCKET_TEST(at_the_high_mark_reading_pauses_until_the_input_is_drained)
 {
-    struct event_base *base = event_base_new();
-    int fds[2];
-    struct bufferevent *bev = new_on_socket(base, fds);
     size_t count = 10;
     bufferevent_setcb(bev, drain_some, NULL, NULL, &count);
     bufferevent_setwatermark(bev, EV_READ, 0, 10);
@@ -210,14 +187,10 @@ TEST(at_the_high_mark_reading_pauses_until_the_input_is_drained)
     CHECK(!event_pending(&bev->ev_read, EV_READ, NULL));
     evbuffer_drain(bufferevent_get_input(bev), 20);
     CHECK(event_pending(&bev->ev_read, EV_READ, NULL));
-    free_with_sockets(bev, base, fds);
 }
 
-TEST(an_input_left_at_the_high_mark_calls_back_again)
+SOCKET_TEST(an_input_left_at_the_high_mark_calls_back_again)
 {
-    struct event_base *base = event_base_new();
-    int fds[2];
-    struct bufferevent *bev = new_on_socket(base, fds);
     size_t count = 2;
     bufferevent_setcb(bev, drain_some, NULL, NULL, &count);
     bufferevent_enable(bev, EV_READ);
@@ -232,15 +205,10 @@ TEST(an_input_left_at_the_high_mark_calls_back_again)
     bufferevent_trigger(bev, EV_READ, 0);
     settle(base);
     CHECK_TRACE("read 7;read 5;read 4;read 4;read 4;read 4;read 4;");
-    free_with_sockets(bev, base, fds);
 }
 
-TEST(the_write_callback_comes_at_the_low_mark)
+SOCKET_TEST(the_write_callback_comes_at_the_low_mark)
 {
-    struct event_base *base = event_base_new();
-    int fds[2];
-    struct bufferevent *bev = new_on_socket(base, fds);
-    note_all(bev, "b");
     bufferevent_setwatermark(bev, EV_WRITE, 10000, 0);
     char bytes[20000] = {0};
     bufferevent_write(bev, bytes, sizeof bytes);
@@ -251,15 +219,10 @@ TEST(the_write_callback_comes_at_the_low_mark)
     bufferevent_write(bev, bytes, sizeof bytes);
     settle(base);
     CHECK_TRACE("b:write 8000;b:write 2000;b:write 0;");
-    free_with_sockets(bev, base, fds);
 }
 
-TEST(a_read_takes_at_most_the_single_read)
+SOCKET_TEST(a_read_takes_at_most_the_single_read)
 {
-    struct event_base *base = event_base_new();
-    int fds[2];
-    struct bufferevent *bev = new_on_socket(base, fds);
-    note_all(bev, "b");
     CHECK_EQ(bufferevent_set_max_single_read(bev, 1000), 0);
     CHECK_EQ(bufferevent_get_max_single_read(bev), 1000);
     char bytes[20000] = {0};
@@ -279,7 +242,6 @@ TEST(a_read_takes_at_most_the_single_read)
     CHECK_EQ(input_length(bev), 20000);
     CHECK(strstr(trace, "b:read 20000;") != trace);
     trace[trace_length = 0] = '\0';
-    free_with_sockets(bev, base, fds);
 }
 
 TEST(the_end_of_the_stream_is_an_event_and_disables_reading)
@@ -428,26 +390,17 @@ TEST(a_socket_can_move_to_another_base)
     close(fds[1]);
 }
 
-TEST(a_flush_of_a_socket_does_nothing)
+SOCKET_TEST(a_flush_of_a_socket_does_nothing)
 {
-    struct event_base *base = event_base_new();
-    int fds[2];
-    struct bufferevent *bev = new_on_socket(base, fds);
-    note_all(bev, "b");
     bufferevent_write(bev, "abc", 3);
     CHECK_EQ(bufferevent_flush(bev, EV_READ | EV_WRITE, BEV_FINISHED), 0);
     CHECK_EQ(output_length(bev), 3);
     CHECK_TRACE("");
-    free_with_sockets(bev, base, fds);
 }
 
-TEST(an_empty_loop_ends_when_nothing_is_enabled)
+SOCKET_TEST(an_empty_loop_ends_when_nothing_is_enabled)
 {
-    struct event_base *base = event_base_new();
-    int fds[2];
-    struct bufferevent *bev = new_on_socket(base, fds);
     CHECK_EQ(event_base_loop(base, 0), 1);
     bufferevent_write(bev, "abc", 3);
     CHECK_EQ(event_base_loop(base, 0), 1);
-    free_with_sockets(bev, base, fds);
 }

@@ -2,8 +2,6 @@
 
 #include <event2/bufferevent_struct.h>
 #include <event2/thread.h>
-#include <pthread.h>
-#include <stdatomic.h>
 
 #define ROUNDS 200
 

@@ -6,12 +6,8 @@
 /* Late enough for what is to happen before, in a process that is delayed. */
 static const struct timeval soon = {0, 200000};
 
-TEST(a_read_timeout_is_an_event_and_disables_reading)
+SOCKET_TEST(a_read_timeout_is_an_event_and_disables_reading)
 {
-    struct event_base *base = event_base_new();
-    int fds[2];
-    struct bufferevent *bev = new_on_socket(base, fds);
-    note_all(bev, "b");
     CHECK_EQ(bufferevent_set_timeouts(bev, &soon, NULL), 0);
     CHECK_EQ(bev->timeout_read.tv_usec, 200000);
     CHECK(!event_pending(&bev->ev_read, EV_TIMEOUT, NULL));
@@ -24,15 +20,10 @@ TEST(a_read_timeout_is_an_event_and_disables_reading)
     CHECK_EQ(write(fds[1], "x", 1), 1);
     run_until_noted(base, "timeout");
     CHECK_TRACE("b:read 1;b:event R timeout;");
-    free_with_sockets(bev, base, fds);
 }
 
-TEST(a_write_timeout_runs_only_while_there_is_something_to_write)
+SOCKET_TEST(a_write_timeout_runs_only_while_there_is_something_to_write)
 {
-    struct event_base *base = event_base_new();
-    int fds[2];
-    struct bufferevent *bev = new_on_socket(base, fds);
-    note_all(bev, "b");
     CHECK_EQ(bufferevent_set_timeouts(bev, NULL, &soon), 0);
     bufferevent_write(bev, "x", 1);
     settle(base);
@@ -45,15 +36,10 @@ TEST(a_write_timeout_runs_only_while_there_is_something_to_write)
     run_until_noted(base, "timeout");
     CHECK_TRACE("b:event W timeout;");
     CHECK_EQ(bufferevent_get_enabled(bev), 0);
-    free_with_sockets(bev, base, fds);
 }
 
-TEST(timeouts_can_be_set_and_removed_while_it_is_enabled)
+SOCKET_TEST(timeouts_can_be_set_and_removed_while_it_is_enabled)
 {
-    struct event_base *base = event_base_new();
-    int fds[2];
-    struct bufferevent *bev = new_on_socket(base, fds);
-    note_all(bev, "b");
     bufferevent_enable(bev, EV_READ);
     CHECK_EQ(bufferevent_set_timeouts(bev, &soon, &soon), 0);
     CHECK(event_pending(&bev->ev_read, EV_TIMEOUT, NULL));
@@ -64,7 +50,6 @@ TEST(timeouts_can_be_set_and_removed_while_it_is_enabled)
     CHECK_EQ(bufferevent_set_timeouts(bev, &soon, NULL), 0);
     run_until_noted(base, "timeout");
     CHECK_TRACE("b:event R timeout;");
-    free_with_sockets(bev, base, fds);
 }
 
 TEST(the_old_function_takes_seconds)
@@ -90,11 +75,8 @@ static void feed(evutil_socket_t fd, short what, void *left)
     --*count;
 }
 
-TEST(reading_postpones_the_read_timeout)
+SOCKET_TEST(reading_postpones_the_read_timeout)
 {
-    struct event_base *base = event_base_new();
-    int fds[2];
-    struct bufferevent *bev = new_on_socket(base, fds);
     bufferevent_setcb(bev, NULL, NULL, note_event, "b");
     struct timeval idle = {1, 0}, period = {0, 60000};
     bufferevent_set_timeouts(bev, &idle, NULL);
@@ -107,7 +89,6 @@ TEST(reading_postpones_the_read_timeout)
     CHECK_EQ(input_length(bev), 20);
     CHECK_TRACE("b:event R timeout;");
     event_free(feeder);
-    free_with_sockets(bev, base, fds);
 }
 
 TEST(a_pair_has_timeouts)

@@ -2,8 +2,6 @@
  * edge-triggered events, and the end of connections. */
 #include "tests/libevent/pair.h"
 
-#include <fcntl.h>
-
 static void on_event_of(evutil_socket_t fd, short events, void *name)
 {
     (void)fd;
@@ -37,9 +35,10 @@ static void reopen_pair(void)
     CHECK_EQ(pair[0], number);
 }
 
-TEST(an_event_of_a_closed_descriptor_stays_added_and_gets_nothing)
+#define CLOSED_TEST(name_) FIXTURE_TEST(name_, open_all(), close_all())
+
+CLOSED_TEST(an_event_of_a_closed_descriptor_stays_added_and_gets_nothing)
 {
-    open_all();
     struct event *event = added(EV_READ | EV_PERSIST, "old");
     loop(1);
     reopen_pair();
@@ -50,12 +49,10 @@ TEST(an_event_of_a_closed_descriptor_stays_added_and_gets_nothing)
     CHECK_EQ(event_add(event, NULL), 0);
     loop(1);
     event_free(event);
-    close_all();
 }
 
-TEST(an_event_that_is_deleted_follows_the_number_to_another_file)
+CLOSED_TEST(an_event_that_is_deleted_follows_the_number_to_another_file)
 {
-    open_all();
     struct event *event = added(EV_READ | EV_PERSIST, "event");
     loop(1);
     for (int i = 0; i < 3; i++) {
@@ -67,12 +64,10 @@ TEST(an_event_that_is_deleted_follows_the_number_to_another_file)
         loop(1);
     }
     event_free(event);
-    close_all();
 }
 
-TEST(an_event_is_refused_for_a_number_that_is_not_open)
+CLOSED_TEST(an_event_is_refused_for_a_number_that_is_not_open)
 {
-    open_all();
     close(pair[0]);
     struct event *event = event_new(base, pair[0], EV_READ, on_event_of, "refused");
     struct timeval soon = {0, 1000};
@@ -80,13 +75,11 @@ TEST(an_event_is_refused_for_a_number_that_is_not_open)
     say("pending %s\n", names_of((short)event_pending(event, EV_READ | EV_TIMEOUT, NULL)));
     say("dispatch %d\n", event_base_dispatch(base));
     event_free(event);
-    close_all();
 }
 
 /* libevent refuses to add it, ours to keep it: the loop ends at once in both. */
-TEST(an_event_that_is_added_again_after_the_close_does_not_keep_the_loop)
+CLOSED_TEST(an_event_that_is_added_again_after_the_close_does_not_keep_the_loop)
 {
-    open_all();
     struct event *event = added(EV_READ | EV_PERSIST, "event");
     loop(1);
     CHECK_EQ(event_del(event), 0);
@@ -95,12 +88,10 @@ TEST(an_event_that_is_added_again_after_the_close_does_not_keep_the_loop)
     say("dispatch %d\n", event_base_dispatch(base));
     say("pending %s\n", names_of((short)event_pending(event, EV_READ, NULL)));
     event_free(event);
-    close_all();
 }
 
-TEST(a_duplicate_keeps_the_events_of_a_closed_number)
+CLOSED_TEST(a_duplicate_keeps_the_events_of_a_closed_number)
 {
-    open_all();
     struct event *event = added(EV_READ | EV_PERSIST, "old");
     loop(1);
     int duplicate = dup(pair[0]);
@@ -109,12 +100,10 @@ TEST(a_duplicate_keeps_the_events_of_a_closed_number)
     loop(2);
     event_free(event);
     close(duplicate);
-    close_all();
 }
 
-TEST(a_number_and_its_duplicate_have_events_of_their_own)
+CLOSED_TEST(a_number_and_its_duplicate_have_events_of_their_own)
 {
-    open_all();
     struct event *first = added(EV_READ | EV_PERSIST, "first");
     int number = pair[0];
     pair[0] = dup(number);
@@ -127,7 +116,6 @@ TEST(a_number_and_its_duplicate_have_events_of_their_own)
     close(number);
     loop(1);
     event_free(second);
-    close_all();
 }
 
 TEST(the_last_change_of_the_interest_decides_about_edges)
@@ -158,9 +146,8 @@ TEST(the_last_change_of_the_interest_decides_about_edges)
     }
 }
 
-TEST(an_edge_is_reported_again_when_the_event_is_added_again)
+CLOSED_TEST(an_edge_is_reported_again_when_the_event_is_added_again)
 {
-    open_all();
     struct event *event = added(EV_READ | EV_ET | EV_PERSIST, "event");
     CHECK_EQ(write(pair[1], "x", 1), 1);
     loop(2);
@@ -170,7 +157,6 @@ TEST(an_edge_is_reported_again_when_the_event_is_added_again)
     CHECK_EQ(write(pair[1], "x", 1), 1);
     loop(2);
     event_free(event);
-    close_all();
 }
 
 TEST(the_end_of_a_connection_is_reported_until_it_is_deleted)
@@ -190,9 +176,8 @@ TEST(the_end_of_a_connection_is_reported_until_it_is_deleted)
     }
 }
 
-TEST(an_end_that_came_before_is_reported)
+CLOSED_TEST(an_end_that_came_before_is_reported)
 {
-    open_all();
     close(pair[1]);
     struct event *event = added(EV_CLOSED | EV_PERSIST, "event");
     loop(2);
@@ -201,12 +186,10 @@ TEST(an_end_that_came_before_is_reported)
     event_free(reads);
     loop(1);
     event_free(event);
-    close_all();
 }
 
-TEST(after_a_fork_closed_descriptors_make_the_call_fail)
+CLOSED_TEST(after_a_fork_closed_descriptors_make_the_call_fail)
 {
-    open_all();
     struct event *event = added(EV_READ | EV_PERSIST, "event");
     loop(1);
     say("reinit %d\n", event_reinit(base));
@@ -216,5 +199,4 @@ TEST(after_a_fork_closed_descriptors_make_the_call_fail)
     loop(1);
     CHECK_EQ(dup2(pair[1], number), number);
     event_free(event);
-    close_all();
 }

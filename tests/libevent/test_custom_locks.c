@@ -2,10 +2,7 @@
 #include "tests/libevent/transcript.h"
 #include "tests/test.h"
 
-#include <event2/event.h>
 #include <event2/thread.h>
-#include <pthread.h>
-#include <stdlib.h>
 
 static int locks, conditions, held, calls;
 

@@ -4,8 +4,6 @@
 #include "tests/test.h"
 
 #include <event2/event_struct.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 static const struct timeval soon = {0, 1000}, late = {1000, 0};
 

@@ -1,9 +1,7 @@
 /* Events on descriptors and by hand: their life, order and results. */
 #include "tests/libevent/pair.h"
 
-#include <errno.h>
 #include <event2/event_struct.h>
-#include <fcntl.h>
 
 static void on_event_reads(evutil_socket_t fd, short events, void *name)
 {
@@ -12,9 +10,10 @@ static void on_event_reads(evutil_socket_t fd, short events, void *name)
     say("read %zd\n", read(fd, bytes, sizeof bytes));
 }
 
-TEST(an_event_is_called_once_and_a_persistent_one_again)
+#define EVENT_TEST(name_) FIXTURE_TEST(name_, open_all(), close_all())
+
+EVENT_TEST(an_event_is_called_once_and_a_persistent_one_again)
 {
-    open_all();
     struct event *once = event_new(base, pair[0], EV_READ, on_event, "once");
     struct event *always = event_new(base, pair[0], EV_READ | EV_PERSIST, on_event, "always");
     CHECK_EQ(event_add(once, NULL), 0);
@@ -28,12 +27,10 @@ TEST(an_event_is_called_once_and_a_persistent_one_again)
     event_free(once);
     event_free(always);
     say("loop %d\n", event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK));
-    close_all();
 }
 
-TEST(events_of_a_descriptor_are_called_last_added_first)
+EVENT_TEST(events_of_a_descriptor_are_called_last_added_first)
 {
-    open_all();
     static struct event events[4];
     static const char *const names[] = {"a", "b", "c", "d"};
     static const short wanted[] = {EV_READ, EV_READ | EV_WRITE, EV_WRITE, EV_READ | EV_PERSIST};
@@ -45,12 +42,10 @@ TEST(events_of_a_descriptor_are_called_last_added_first)
     CHECK_EQ(event_base_loop(base, EVLOOP_ONCE), 0);
     event_del(&events[3]);
     CHECK_EQ(event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK), 1);
-    close_all();
 }
 
-TEST(an_edge_is_reported_once)
+EVENT_TEST(an_edge_is_reported_once)
 {
-    open_all();
     struct event *edge = event_new(base, pair[0], EV_READ | EV_ET | EV_PERSIST, on_event, "edge");
     struct event *other =
         event_new(base, pair[0], EV_WRITE | EV_ET | EV_PERSIST, on_event, "other");
@@ -68,7 +63,6 @@ TEST(an_edge_is_reported_once)
     event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK);
     event_free(edge);
     event_free(other);
-    close_all();
 }
 
 /* Methods without edges treat such events as level-triggered, and do not report them as others. */
@@ -95,9 +89,8 @@ TEST(an_edge_is_a_level_with_poll_and_select)
     }
 }
 
-TEST(the_end_of_a_connection_is_reported_to_those_who_wait_for_it)
+EVENT_TEST(the_end_of_a_connection_is_reported_to_those_who_wait_for_it)
 {
-    open_all();
     struct event *closed = event_new(base, pair[0], EV_CLOSED, on_event, "closed");
     CHECK_EQ(event_add(closed, NULL), 0);
     CHECK_EQ(write(pair[1], "x", 1), 1);
@@ -109,12 +102,10 @@ TEST(the_end_of_a_connection_is_reported_to_those_who_wait_for_it)
     CHECK_EQ(event_add(both, NULL), 0);
     say("loop %d\n", event_base_loop(base, EVLOOP_ONCE));
     event_free(both);
-    close_all();
 }
 
-TEST(an_event_can_be_activated_by_hand)
+EVENT_TEST(an_event_can_be_activated_by_hand)
 {
-    open_all();
     struct event *user = event_new(base, -1, 0, on_event, "user");
     event_active(user, EV_READ | EV_WRITE, 1);
     say("pending %s\n", names_of((short)event_pending(user, 0xff, NULL)));
@@ -124,7 +115,6 @@ TEST(an_event_can_be_activated_by_hand)
     event_del(user);
     say("loop %d\n", event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK));
     event_free(user);
-    close_all();
 }
 
 static void on_self(evutil_socket_t fd, short events, void *event)
@@ -134,14 +124,12 @@ static void on_self(evutil_socket_t fd, short events, void *event)
     event_free(event);
 }
 
-TEST(an_event_can_be_its_own_argument_and_free_itself)
+EVENT_TEST(an_event_can_be_its_own_argument_and_free_itself)
 {
-    open_all();
     struct event *event = event_new(base, pair[0], EV_WRITE, on_self, event_self_cbarg());
     CHECK(event_get_callback_arg(event) == event);
     CHECK_EQ(event_add(event, NULL), 0);
     say("loop %d\n", event_base_dispatch(base));
-    close_all();
 }
 
 static struct event others[2];
@@ -154,21 +142,18 @@ static void delete_the_other(evutil_socket_t fd, short events, void *index)
     event_del(&others[1]);
 }
 
-TEST(an_active_event_that_is_deleted_is_not_called)
+EVENT_TEST(an_active_event_that_is_deleted_is_not_called)
 {
-    open_all();
     event_assign(&others[0], base, pair[0], EV_WRITE | EV_PERSIST, delete_the_other, "first");
     event_assign(&others[1], base, pair[0], EV_WRITE | EV_PERSIST, delete_the_other, "second");
     event_add(&others[0], NULL);
     event_add(&others[1], NULL);
     say("loop %d\n", event_base_loop(base, EVLOOP_ONCE));
-    close_all();
 }
 
-TEST(properties_of_an_event_are_those_that_it_was_assigned)
+EVENT_TEST(properties_of_an_event_are_those_that_it_was_assigned)
 {
-    open_all();
-    struct event event;
+    static struct event event;
     memset(&event, 0, sizeof event);
     CHECK(!event_initialized(&event));
     CHECK_EQ(event_assign(&event, base, pair[0], EV_READ | EV_PERSIST, on_event, &event), 0);
@@ -188,12 +173,10 @@ TEST(properties_of_an_event_are_those_that_it_was_assigned)
     event_get_assignment(&event, NULL, NULL, NULL, NULL, NULL);
     CHECK_EQ(event_get_struct_event_size(), sizeof event);
     say("signal and read: %d\n", event_assign(&event, base, 10, EV_SIGNAL | EV_READ, on_event, 0));
-    close_all();
 }
 
-TEST(descriptors_that_cannot_be_watched_are_refused)
+EVENT_TEST(descriptors_that_cannot_be_watched_are_refused)
 {
-    open_all();
     int file = open("/proc/self/exe", O_RDONLY | O_CLOEXEC);
     struct event *event = event_new(base, file, EV_READ, on_event, "file");
     say("a file: %d, errno %d\n", event_add(event, NULL), errno);
@@ -207,12 +190,11 @@ TEST(descriptors_that_cannot_be_watched_are_refused)
     say("no number: %d\n", event_add(event, NULL));
     say("pending %d\n", event_pending(event, EV_READ, NULL));
     event_free(event);
-    close_all();
 }
 
 TEST(an_event_without_a_base_is_refused)
 {
-    struct event event;
+    static struct event event;
     CHECK_EQ(event_assign(&event, NULL, -1, 0, on_event, NULL), 0);
     say("add %d del %d pending %d\n", event_add(&event, NULL), event_del(&event),
         event_pending(&event, EV_TIMEOUT, NULL));
@@ -226,11 +208,10 @@ static void on_finalized(struct event *event, void *name)
     CHECK(event_get_callback_arg(event) == name);
 }
 
-TEST(a_finalizer_is_called_in_the_loop_and_nothing_else)
+EVENT_TEST(a_finalizer_is_called_in_the_loop_and_nothing_else)
 {
-    open_all();
     struct event *event = event_new(base, pair[0], EV_WRITE, on_event, "freed");
-    struct event kept;
+    static struct event kept;
     event_assign(&kept, base, pair[0], EV_WRITE | EV_FINALIZE, on_event, "kept");
     event_add(event, NULL);
     event_add(&kept, NULL);
@@ -241,7 +222,6 @@ TEST(a_finalizer_is_called_in_the_loop_and_nothing_else)
     say("loop %d\n", event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK));
     event = event_new(base, -1, 0, on_event, "with the base");
     CHECK_EQ(event_free_finalize(0, event, on_finalized), 0);
-    close_all();
 }
 
 static void on_once(evutil_socket_t fd, short events, void *name)
@@ -249,9 +229,8 @@ static void on_once(evutil_socket_t fd, short events, void *name)
     on_event(fd, events, name);
 }
 
-TEST(a_call_can_be_had_once_without_storage)
+EVENT_TEST(a_call_can_be_had_once_without_storage)
 {
-    open_all();
     struct timeval soon = {0, 1000};
     say("timer %d\n", event_base_once(base, -1, EV_TIMEOUT, on_once, "timer", &soon));
     say("now %d\n", event_base_once(base, -1, EV_TIMEOUT, on_once, "now", NULL));
@@ -261,7 +240,6 @@ TEST(a_call_can_be_had_once_without_storage)
     say("nothing %d\n", event_base_once(base, pair[0], 0, on_once, "nothing", NULL));
     say("loop %d\n", event_base_dispatch(base));
     say("unused %d\n", event_base_once(base, pair[0], EV_READ, on_once, "unused", NULL));
-    close_all();
 }
 
 TEST(a_base_is_freed_with_what_is_still_added)

@@ -1,14 +1,9 @@
 #include "tests/libevent/bev.h"
 
-#include <arpa/inet.h>
 #include <event2/listener.h>
 #include <linux/sockios.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stddef.h>
 #include <sys/ioctl.h>
-#include <sys/resource.h>
-#include <sys/un.h>
 
 static struct sockaddr_in loopback(void)
 {

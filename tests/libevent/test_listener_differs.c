@@ -1,11 +1,8 @@
 /* A listener that another thread disables while its callback runs: libevent waits for ever. */
 #include "tests/libevent/bev.h"
 
-#include <arpa/inet.h>
 #include <event2/listener.h>
 #include <event2/thread.h>
-#include <netinet/in.h>
-#include <pthread.h>
 
 static int gates[2]; /* a byte from the callback, and one back */
 

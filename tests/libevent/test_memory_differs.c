@@ -4,9 +4,6 @@
 
 #include <event2/listener.h>
 #include <event2/thread.h>
-#include <netinet/in.h>
-#include <signal.h>
-#include <stdlib.h>
 
 static void on_nothing(evutil_socket_t fd, short events, void *argument)
 {

@@ -4,13 +4,7 @@
 #include "tests/libevent/transcript.h"
 #include "tests/test.h"
 
-#include <event2/event.h>
 #include <event2/event_struct.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #define PAIRS 1
 #define EVENTS 14

@@ -2,16 +2,9 @@
  * loses the events of the new file, or delivers them to the old event, too. */
 #include "tests/test.h"
 
-#include <errno.h>
 #include <event2/event.h>
 #include <event2/event_struct.h>
-#include <fcntl.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 enum kind { SOCKET, PIPE, EVENTFD, KINDS };
 

@@ -2,12 +2,7 @@
 #include "tests/libevent/transcript.h"
 #include "tests/test.h"
 
-#include <event2/event.h>
 #include <event2/event_struct.h>
-#include <stdbool.h>
-#include <stdlib.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static int blocks;
 

@@ -2,11 +2,8 @@
 #include "tests/libevent/transcript.h"
 #include "tests/test.h"
 
-#include <event2/event.h>
 #include <event2/event_compat.h>
 #include <event2/event_struct.h>
-#include <signal.h>
-#include <unistd.h>
 
 static struct event_base *base;
 
@@ -22,9 +19,10 @@ static void raise_and_run(int count)
     say("loop %d\n", event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK));
 }
 
-TEST(a_callback_is_called_as_often_as_its_signal_was_caught)
+#define SIGNAL_TEST(name_) FIXTURE_TEST(name_, base = event_base_new(), event_base_free(base))
+
+SIGNAL_TEST(a_callback_is_called_as_often_as_its_signal_was_caught)
 {
-    base = event_base_new();
     struct event *event = evsignal_new(base, SIGUSR1, on_signal, "a");
     CHECK_EQ(evsignal_add(event, NULL), 0);
     CHECK_EQ(evsignal_pending(event, NULL), EV_SIGNAL);
@@ -32,12 +30,10 @@ TEST(a_callback_is_called_as_often_as_its_signal_was_caught)
     raise_and_run(1);
     raise_and_run(3);
     event_free(event);
-    event_base_free(base);
 }
 
-TEST(several_events_may_wait_for_a_signal)
+SIGNAL_TEST(several_events_may_wait_for_a_signal)
 {
-    base = event_base_new();
     struct event *first = evsignal_new(base, SIGUSR1, on_signal, "first");
     struct event *second = event_new(base, SIGUSR1, EV_SIGNAL, on_signal, "second, once");
     struct event *other = evsignal_new(base, SIGUSR2, on_signal, "other");
@@ -52,7 +48,6 @@ TEST(several_events_may_wait_for_a_signal)
     event_free(second);
     say("loop %d\n", event_base_loop(base, EVLOOP_ONCE | EVLOOP_NONBLOCK));
     event_free(other);
-    event_base_free(base);
 }
 
 static void delete_itself(evutil_socket_t number, short events, void *event)
@@ -61,15 +56,13 @@ static void delete_itself(evutil_socket_t number, short events, void *event)
     event_del(event);
 }
 
-TEST(calls_that_are_left_are_dropped_when_the_event_is_deleted)
+SIGNAL_TEST(calls_that_are_left_are_dropped_when_the_event_is_deleted)
 {
-    base = event_base_new();
     struct event *event = evsignal_new(base, SIGUSR1, delete_itself, event_self_cbarg());
     evsignal_add(event, NULL);
     raise_and_run(3);
     say("pending %d\n", evsignal_pending(event, NULL));
     event_free(event);
-    event_base_free(base);
 }
 
 static void break_the_loop(evutil_socket_t number, short events, void *name)
@@ -78,14 +71,12 @@ static void break_the_loop(evutil_socket_t number, short events, void *name)
     event_base_loopbreak(base);
 }
 
-TEST(a_break_ends_the_calls)
+SIGNAL_TEST(a_break_ends_the_calls)
 {
-    base = event_base_new();
     struct event *event = evsignal_new(base, SIGUSR1, break_the_loop, "breaks");
     evsignal_add(event, NULL);
     raise_and_run(3);
     event_free(event);
-    event_base_free(base);
 }
 
 static volatile int caught;
@@ -106,7 +97,7 @@ TEST(the_previous_action_is_restored)
     event_free(event);
     raise(SIGUSR1);
     CHECK_EQ(caught, 1);
-    struct event left;
+    static struct event left;
     evsignal_assign(&left, base, SIGUSR1, on_signal, "its base is freed");
     evsignal_add(&left, NULL);
     event_base_free(base);
@@ -115,21 +106,18 @@ TEST(the_previous_action_is_restored)
     signal(SIGUSR1, SIG_DFL);
 }
 
-TEST(a_signal_that_cannot_be_caught_is_refused)
+SIGNAL_TEST(a_signal_that_cannot_be_caught_is_refused)
 {
-    base = event_base_new();
     struct event *event = evsignal_new(base, SIGKILL, on_signal, "kill");
     say("add %d\n", evsignal_add(event, NULL));
     event_free(event);
     event = evsignal_new(base, 10000, on_signal, "none");
     say("add %d\n", evsignal_add(event, NULL));
     event_free(event);
-    event_base_free(base);
 }
 
-TEST(a_signal_has_a_timeout_and_is_activated_by_its_number)
+SIGNAL_TEST(a_signal_has_a_timeout_and_is_activated_by_its_number)
 {
-    base = event_base_new();
     struct timeval soon = {0, 2000};
     struct event *event = event_new(base, SIGUSR1, EV_SIGNAL, on_signal, "timed");
     evsignal_add(event, &soon);
@@ -138,7 +126,6 @@ TEST(a_signal_has_a_timeout_and_is_activated_by_its_number)
     event_base_active_by_signal(base, SIGUSR1);
     say("loop %d\n", event_base_dispatch(base));
     event_free(event);
-    event_base_free(base);
 }
 
 /* The signal is for the base that added its event, or began its loop, last: so it finds a handler

@@ -3,10 +3,6 @@
 
 #include <event2/event_struct.h>
 #include <event2/thread.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <stdbool.h>
 
 static pthread_t loop_thread;
 static int loop_result;
@@ -41,21 +37,20 @@ static void break_the_loop(evutil_socket_t fd, short events, void *argument)
     event_base_loopbreak(base);
 }
 
-TEST(an_event_that_another_thread_adds_is_called)
+#define THREADS_TEST(name_) FIXTURE_TEST(name_, open_shared(), close_all())
+
+THREADS_TEST(an_event_that_another_thread_adds_is_called)
 {
-    open_shared();
     start_loop();
     struct event *event = event_new(base, pair[0], EV_READ, break_the_loop, NULL);
     CHECK_EQ(write(pair[1], "x", 1), 1);
     CHECK_EQ(event_add(event, NULL), 0);
     join_loop();
     event_free(event);
-    close_all();
 }
 
-TEST(a_timer_that_another_thread_adds_is_called)
+THREADS_TEST(a_timer_that_another_thread_adds_is_called)
 {
-    open_shared();
     struct timeval late = {1000, 0}, soon = {0, 3000};
     struct event *other = evtimer_new(base, break_the_loop, NULL);
     struct event *event = evtimer_new(base, break_the_loop, NULL);
@@ -65,12 +60,10 @@ TEST(a_timer_that_another_thread_adds_is_called)
     join_loop();
     event_free(event);
     event_free(other);
-    close_all();
 }
 
-TEST(another_thread_activates_an_event_and_ends_the_loop)
+THREADS_TEST(another_thread_activates_an_event_and_ends_the_loop)
 {
-    open_shared();
     start_loop();
     struct event *event = event_new(base, -1, 0, break_the_loop, NULL);
     event_active(event, EV_READ, 1);
@@ -82,7 +75,6 @@ TEST(another_thread_activates_an_event_and_ends_the_loop)
         sched_yield();
     CHECK_EQ(event_base_loopexit(base, NULL), 0);
     join_loop();
-    close_all();
 }
 
 static atomic_bool is_called, may_return;
@@ -98,15 +90,13 @@ static void wait_within(evutil_socket_t fd, short events, void *argument)
 
 static void *let_return(void *argument)
 {
-    (void)argument;
     usleep(5000);
     may_return = true;
-    return NULL;
+    return argument;
 }
 
-TEST(a_deletion_waits_for_the_callback_in_another_thread)
+THREADS_TEST(a_deletion_waits_for_the_callback_in_another_thread)
 {
-    open_shared();
     for (int i = 0; i < 3; i++) {
         is_called = may_return = false;
         start_loop();
@@ -131,7 +121,6 @@ TEST(a_deletion_waits_for_the_callback_in_another_thread)
         CHECK_EQ(argument, 1);
         event_free(event);
     }
-    close_all();
 }
 
 static void on_finalized(struct event *event, void *argument)
@@ -141,9 +130,8 @@ static void on_finalized(struct event *event, void *argument)
     event_base_loopbreak(base);
 }
 
-TEST(a_finalizer_waits_for_the_callback_instead_of_its_caller)
+THREADS_TEST(a_finalizer_waits_for_the_callback_instead_of_its_caller)
 {
-    open_shared();
     is_called = may_return = false;
     int argument = 0;
     start_loop();
@@ -155,7 +143,6 @@ TEST(a_finalizer_waits_for_the_callback_instead_of_its_caller)
     CHECK_EQ(argument, 0);
     may_return = true;
     join_loop();
-    close_all();
 }
 
 /* ---- Many threads ---- */
@@ -192,9 +179,8 @@ static void *add_and_delete(void *argument)
     return NULL;
 }
 
-TEST(threads_add_and_free_events_while_the_loop_runs)
+THREADS_TEST(threads_add_and_free_events_while_the_loop_runs)
 {
-    open_shared();
     start_loop();
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)
@@ -206,12 +192,9 @@ TEST(threads_add_and_free_events_while_the_loop_runs)
     join_loop();
     CHECK(total >= 0);
     CHECK_EQ(event_base_get_num_events(base, EVENT_BASE_COUNT_ADDED), 0);
-    close_all();
 }
 
-TEST(a_base_can_be_made_notifiable)
+THREADS_TEST(a_base_can_be_made_notifiable)
 {
-    open_shared();
     CHECK_EQ(evthread_make_base_notifiable(base), 0);
-    close_all();
 }

@@ -2,13 +2,13 @@
 #include "tests/libevent/pair.h"
 
 #include <event2/event_struct.h>
-#include <stdlib.h>
 
 #define TIMERS 500
 
-TEST(timers_are_called_in_the_order_of_their_deadlines)
+#define TIMER_TEST(name_) FIXTURE_TEST(name_, open_all(), close_all())
+
+TIMER_TEST(timers_are_called_in_the_order_of_their_deadlines)
 {
-    open_all();
     static struct event events[5];
     static const char *const names[] = {"d", "b", "a", "c", "a too"};
     /* Far enough apart for a process that is delayed while it adds them. */
@@ -21,7 +21,6 @@ TEST(timers_are_called_in_the_order_of_their_deadlines)
     }
     say("loop %d\n", event_base_dispatch(base));
     CHECK(!evtimer_pending(&events[0], NULL));
-    close_all();
 }
 
 static int left;
@@ -34,21 +33,18 @@ static void on_persistent(evutil_socket_t fd, short events, void *event)
         event_del(event);
 }
 
-TEST(a_persistent_timer_is_called_again_until_it_is_deleted)
+TIMER_TEST(a_persistent_timer_is_called_again_until_it_is_deleted)
 {
-    open_all();
     struct event *event = event_new(base, -1, EV_PERSIST, on_persistent, event_self_cbarg());
     struct timeval delay = {0, 2000};
     left = 3;
     CHECK_EQ(event_add(event, &delay), 0);
     say("loop %d\n", event_base_dispatch(base));
     event_free(event);
-    close_all();
 }
 
-TEST(a_timeout_without_an_event_leads_to_a_call)
+TIMER_TEST(a_timeout_without_an_event_leads_to_a_call)
 {
-    open_all();
     struct timeval delay = {0, 5000}, later = {1000, 0};
     struct event *event = event_new(base, pair[0], EV_READ, on_event, "silent");
     struct event *other = event_new(base, pair[1], EV_WRITE, on_event, "in time");
@@ -58,7 +54,6 @@ TEST(a_timeout_without_an_event_leads_to_a_call)
     say("pending %d %d\n", event_pending(event, 0xff, NULL), event_pending(other, 0xff, NULL));
     event_free(event);
     event_free(other);
-    close_all();
 }
 
 static void on_readable(evutil_socket_t fd, short events, void *event)
@@ -71,9 +66,8 @@ static void on_readable(evutil_socket_t fd, short events, void *event)
         CHECK_EQ(write(pair[1], "y", 1), 1);
 }
 
-TEST(a_persistent_event_has_its_timeout_again_after_each_call)
+TIMER_TEST(a_persistent_event_has_its_timeout_again_after_each_call)
 {
-    open_all();
     struct event *event =
         event_new(base, pair[0], EV_READ | EV_PERSIST, on_readable, event_self_cbarg());
     struct timeval delay = {0, 500000}; /* a timeout that is due replaces what can be read */
@@ -82,12 +76,10 @@ TEST(a_persistent_event_has_its_timeout_again_after_each_call)
     CHECK_EQ(write(pair[1], "x", 1), 1);
     say("loop %d\n", event_base_dispatch(base));
     event_free(event);
-    close_all();
 }
 
-TEST(a_timeout_that_is_removed_leaves_the_event)
+TIMER_TEST(a_timeout_that_is_removed_leaves_the_event)
 {
-    open_all();
     struct timeval delay = {0, 1000}, next;
     struct event *event = event_new(base, pair[0], EV_READ, on_event, "kept");
     CHECK_EQ(event_add(event, &delay), 0);
@@ -100,7 +92,6 @@ TEST(a_timeout_that_is_removed_leaves_the_event)
     CHECK_EQ(write(pair[1], "x", 1), 1);
     say("loop %d\n", event_base_dispatch(base));
     event_free(event);
-    close_all();
 }
 
 static int called, wrong;
@@ -133,9 +124,8 @@ static void shuffle(evutil_socket_t fd, short events, void *argument)
     }
 }
 
-TEST(timers_that_are_moved_and_deleted_at_random_are_called_in_order)
+TIMER_TEST(timers_that_are_moved_and_deleted_at_random_are_called_in_order)
 {
-    open_all();
     srand(7);
     for (int i = 0; i < TIMERS; i++) {
         due_ms[i] = -1;
@@ -148,12 +138,10 @@ TEST(timers_that_are_moved_and_deleted_at_random_are_called_in_order)
         expected += due_ms[i] >= 0;
     CHECK_EQ(called, expected);
     CHECK_EQ(wrong, 0);
-    close_all();
 }
 
-TEST(a_common_timeout_is_a_duration_with_a_mark)
+TIMER_TEST(a_common_timeout_is_a_duration_with_a_mark)
 {
-    open_all();
     struct timeval duration = {0, 300000}, other = {0, 100000};
     const struct timeval *common = event_base_init_common_timeout(base, &duration);
     CHECK(common && common->tv_sec == 0 && common->tv_usec != 300000);
@@ -168,24 +156,20 @@ TEST(a_common_timeout_is_a_duration_with_a_mark)
         CHECK_EQ(event_add(&events[i], i % 2 ? second : common), 0);
     }
     say("loop %d\n", event_base_dispatch(base));
-    close_all();
 }
 
-TEST(there_are_at_most_256_common_timeouts)
+TIMER_TEST(there_are_at_most_256_common_timeouts)
 {
-    open_all();
     for (int i = 0; i < 256; i++) {
         struct timeval duration = {i + 1, 0};
         CHECK(event_base_init_common_timeout(base, &duration));
     }
     struct timeval duration = {1000, 0};
     CHECK(!event_base_init_common_timeout(base, &duration));
-    close_all();
 }
 
-TEST(the_cached_time_stands_still_during_a_callback)
+TIMER_TEST(the_cached_time_stands_still_during_a_callback)
 {
-    open_all();
     struct timeval now, cached, monotonic;
     CHECK_EQ(event_base_gettimeofday_cached(base, &cached), 0);
     CHECK_EQ(gettimeofday(&now, NULL), 0);
@@ -194,5 +178,4 @@ TEST(the_cached_time_stands_still_during_a_callback)
     CHECK_EQ(event_gettime_monotonic(NULL, &monotonic), -1);
     CHECK_EQ(event_base_update_cache_time(base), 0);
     CHECK_EQ(event_base_update_cache_time(NULL), -1);
-    close_all();
 }

@@ -1,13 +1,8 @@
 #include "tests/test.h"
 
-#include <arpa/inet.h>
 #include <event2/util.h>
-#include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdbool.h>
-#include <unistd.h>
 
 TEST(formatted_text_is_cut_to_its_room)
 {

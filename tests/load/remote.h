@@ -4,8 +4,6 @@
 
 #include "tests/load/server.h"
 
-#include <sys/wait.h>
-
 struct remote {
     struct server server; /* only its address is set */
     pid_t pid;

@@ -22,17 +22,13 @@ static inline char *run_url_for(const struct server *server)
     return run_url;
 }
 
-/* Run with these arguments, terminated by NULL, and the URL of the server unless it is NULL. */
-static inline struct load_result run_against(const struct server *server, ...)
+static inline struct load_result run_with(const struct server *server, va_list arguments)
 {
     static char name[] = "load";
     char *argv[RUN_ARGUMENTS_MAX + 3] = {name};
     int argc = 1;
-    va_list arguments;
-    va_start(arguments, server);
     for (char *argument; argc < RUN_ARGUMENTS_MAX && (argument = va_arg(arguments, char *));)
         argv[argc++] = argument;
-    va_end(arguments);
     if (server)
         argv[argc++] = run_url_for(server);
     struct load_settings settings;
@@ -44,6 +40,29 @@ static inline struct load_result run_against(const struct server *server, ...)
     CHECK_EQ(gs_load_run(&settings, &target, &result), 0);
     gs_load_target_done(&target);
     gs_load_settings_done(&settings);
+    return result;
+}
+
+/* Run with these arguments, terminated by NULL, and the URL of the server unless it is NULL. */
+static inline struct load_result run_against(const struct server *server, ...)
+{
+    va_list arguments;
+    va_start(arguments, server);
+    struct load_result result = run_with(server, arguments);
+    va_end(arguments);
+    return result;
+}
+
+/* Run with these arguments, terminated by NULL, against a server that runs meanwhile. */
+static inline struct load_result run_beside(serve_fn *serve, ...)
+{
+    struct server server;
+    server_start(&server, serve);
+    va_list arguments;
+    va_start(arguments, serve);
+    struct load_result result = run_with(&server, arguments);
+    va_end(arguments);
+    server_stop(&server);
     return result;
 }
 

@@ -5,14 +5,6 @@
 
 #include "tests/test.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <pthread.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <sys/socket.h>
-#include <unistd.h>
-
 struct server;
 
 /* Serves a connection, which is closed when the function returns. index: number of the connection,

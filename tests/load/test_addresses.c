@@ -6,12 +6,7 @@
 #include <gossamer/clock.h>
 #include <gossamer/sys.h>
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <netdb.h>
-#include <netinet/in.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 enum kind { END, REFUSES, SILENT, LATER, ACCEPTS, ADDRESSES = 3 };
 

@@ -1,8 +1,6 @@
 /* Each kind of error, caused by a server that misbehaves. */
 #include "tests/load/run.h"
 
-#include <errno.h>
-
 static struct load_result run_with_timeout(serve_fn *serve, const char *requests,
                                            const char *timeout)
 {

@@ -35,11 +35,8 @@ static void serve_nothing(struct server *server, int fd, size_t index)
 
 TEST(a_run_without_a_response_is_given_up_even_in_its_warmup)
 {
-    struct server server;
-    server_start(&server, serve_nothing);
-    struct load_result result = run_against(&server, "-d", "1h", "--warmup", "1h", "--give-up",
-                                            "100ms", "--timeout", "50ms", NULL);
-    server_stop(&server);
+    struct load_result result = run_beside(serve_nothing, "-d", "1h", "--warmup", "1h", "--give-up",
+                                           "100ms", "--timeout", "50ms", NULL);
     CHECK(result.has_given_up && !result.is_interrupted);
     CHECK_EQ(result.metrics.requests, 0);
     gs_load_result_done(&result);
@@ -57,11 +54,8 @@ static void serve_late(struct server *server, int fd, size_t index)
 
 TEST(a_response_that_takes_less_than_the_timeout_is_waited_for)
 {
-    struct server server;
-    server_start(&server, serve_late);
     struct load_result result =
-        run_against(&server, "-c", "1", "-n", "1", "--give-up", "100ms", "--timeout", "1h", NULL);
-    server_stop(&server);
+        run_beside(serve_late, "-c", "1", "-n", "1", "--give-up", "100ms", "--timeout", "1h", NULL);
     CHECK(!result.has_given_up);
     CHECK_EQ(result.metrics.requests, 1);
     gs_load_result_done(&result);
@@ -80,11 +74,8 @@ static void serve_one_error(struct server *server, int fd, size_t index)
 /* The first response has time to arrive also on a slow machine. */
 TEST(a_run_with_any_response_is_not_given_up)
 {
-    struct server server;
-    server_start(&server, serve_one_error);
-    struct load_result result =
-        run_against(&server, "-c", "1", "-d", "3s", "--give-up", "2s", "--timeout", "1500ms", NULL);
-    server_stop(&server);
+    struct load_result result = run_beside(serve_one_error, "-c", "1", "-d", "3s", "--give-up",
+                                           "2s", "--timeout", "1500ms", NULL);
     CHECK(!result.has_given_up);
     CHECK_EQ(result.metrics.errors[LOAD_STATUS], 1);
     gs_load_result_done(&result);

@@ -4,10 +4,6 @@
 #include "tests/load/run.h"
 
 #include <dirent.h>
-#include <sched.h>
-#include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
 
 #define PATIENCE_NS (60 * GS_SECOND)
 
@@ -65,11 +61,8 @@ TEST(zero_threads_can_be_started)
 /* The client is idle for most of half a second. */
 TEST(spinning_threads_are_not_part_of_the_clients_cpu_time)
 {
-    struct server server;
-    server_start(&server, serve_hello);
     struct load_result result =
-        run_against(&server, "-c", "1", "-n", "6", "--think", "100", "--idle-spin", NULL);
-    server_stop(&server);
+        run_beside(serve_hello, "-c", "1", "-n", "6", "--think", "100", "--idle-spin", NULL);
     CHECK_EQ(result.metrics.requests, 6);
     CHECK_EQ(gs_load_metrics_error_count(&result.metrics), 0);
     CHECK(result.seconds >= 0.5);

@@ -1,17 +1,12 @@
 /* The requests that are sent, and the forms of responses that are accepted. */
 #include "tests/load/run.h"
 
-#include <sys/uio.h>
-
 static struct load_result run_hello(serve_fn *serve, uint64_t expected_requests)
 {
-    struct server server;
     char requests[32];
     snprintf(requests, sizeof requests, "%llu", (unsigned long long)expected_requests);
-    server_start(&server, serve);
     struct load_result result =
-        run_against(&server, "-c", "2", "-n", requests, "--expect-length", "5", NULL);
-    server_stop(&server);
+        run_beside(serve, "-c", "2", "-n", requests, "--expect-length", "5", NULL);
     CHECK_EQ(result.metrics.requests, expected_requests);
     CHECK_EQ(gs_load_metrics_error_count(&result.metrics), 0);
     return result;
@@ -57,10 +52,7 @@ static void serve_large_chunks(struct server *server, int fd, size_t index)
 
 TEST(clients_that_receive_much_at_the_same_time_do_not_disturb_each_other)
 {
-    struct server server;
-    server_start(&server, serve_large_chunks);
-    struct load_result result = run_against(&server, "-c", "8", "-n", "80", NULL);
-    server_stop(&server);
+    struct load_result result = run_beside(serve_large_chunks, "-c", "8", "-n", "80", NULL);
     CHECK_EQ(result.metrics.requests, 80);
     CHECK_EQ(gs_load_metrics_error_count(&result.metrics), 0);
     gs_load_result_done(&result);
@@ -166,11 +158,8 @@ static void serve_if_post(struct server *server, int fd, size_t index)
 
 TEST(a_given_host_replaces_the_default_and_a_post_has_an_empty_body)
 {
-    struct server server;
-    server_start(&server, serve_if_post);
-    struct load_result result = run_against(&server, "-n", "3", "-c", "1", "--method", "POST",
-                                            "--header", "Host: other", NULL);
-    server_stop(&server);
+    struct load_result result = run_beside(serve_if_post, "-n", "3", "-c", "1", "--method", "POST",
+                                           "--header", "Host: other", NULL);
     CHECK_EQ(result.metrics.requests, 3);
     gs_load_result_done(&result);
 }
@@ -277,11 +266,8 @@ TEST(responses_of_many_forms_are_accepted)
 
 TEST(a_connection_is_closed_after_each_request_with_connection_close)
 {
-    struct server server;
-    server_start(&server, serve_hello);
     struct load_result result =
-        run_against(&server, "-c", "1", "-n", "3", "-H", "Connection: close", NULL);
-    server_stop(&server);
+        run_beside(serve_hello, "-c", "1", "-n", "3", "-H", "Connection: close", NULL);
     CHECK_EQ(result.metrics.requests, 3);
     CHECK_EQ(result.metrics.connections, 3);
     gs_load_result_done(&result);

@@ -1,8 +1,6 @@
 /* Open loops: requests are sent according to the schedule, independently of responses. */
 #include "tests/load/run.h"
 
-#include <unistd.h>
-
 TEST(an_open_loop_makes_all_requests_and_none_before_its_scheduled_time)
 {
     struct server server;
@@ -21,10 +19,8 @@ TEST(an_open_loop_makes_all_requests_and_none_before_its_scheduled_time)
 
 TEST(no_more_requests_are_made_than_are_scheduled_in_the_duration)
 {
-    struct server server;
-    server_start(&server, serve_hello);
-    struct load_result result = run_against(&server, "-c", "8", "-d", "200ms", "-r", "100", NULL);
-    server_stop(&server);
+    struct load_result result =
+        run_beside(serve_hello, "-c", "8", "-d", "200ms", "-r", "100", NULL);
     CHECK(result.seconds >= 0.2);
     CHECK(result.metrics.requests <= 21);
     CHECK_EQ(gs_load_metrics_error_count(&result.metrics), 0);
@@ -88,10 +84,8 @@ static void serve_with_a_stall(struct server *server, int fd, size_t index)
  * ms. */
 TEST(a_stall_of_the_server_is_in_the_response_times_of_all_requests_scheduled_meanwhile)
 {
-    struct server server;
-    server_start(&server, serve_with_a_stall);
-    struct load_result result = run_against(&server, "-c", "1", "-n", "60", "-r", "200", NULL);
-    server_stop(&server);
+    struct load_result result =
+        run_beside(serve_with_a_stall, "-c", "1", "-n", "60", "-r", "200", NULL);
     const struct gs_histogram *response = &result.metrics.times[LOAD_TIME_RESPONSE],
                               *service = &result.metrics.times[LOAD_TIME_SERVICE];
     CHECK_EQ(result.metrics.requests, 60);
@@ -180,10 +174,8 @@ static void serve_very_slowly(struct server *server, int fd, size_t index)
 /* The last request is scheduled at 180 ms. By their responses, there are at most 17 each second. */
 TEST(the_sent_rate_counts_requests_and_not_their_responses)
 {
-    struct server server;
-    server_start(&server, serve_very_slowly);
-    struct load_result result = run_against(&server, "-c", "10", "-n", "10", "-r", "50", NULL);
-    server_stop(&server);
+    struct load_result result =
+        run_beside(serve_very_slowly, "-c", "10", "-n", "10", "-r", "50", NULL);
     CHECK(result.seconds >= 0.6);
     CHECK(result.sent_rate_per_s > 17 && result.sent_rate_per_s <= 51);
     gs_load_result_done(&result);

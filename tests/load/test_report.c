@@ -4,8 +4,6 @@
 #include "tests/load/remote.h"
 #include "tests/load/run.h"
 
-#include <sys/stat.h>
-#include <sys/wait.h>
 #include <zlib.h>
 
 static char folder[] = "/tmp/gossamer-load-XXXXXX";
@@ -426,12 +424,9 @@ static void check_line(const char *log, const char *tag, const struct gs_histogr
 
 TEST(the_log_of_an_open_loop_also_has_service_and_send_delay)
 {
-    struct server server;
     char *log;
     size_t length;
-    server_start(&server, serve_hello);
-    struct load_result result = run_against(&server, "-c", "2", "-n", "50", "-r", "5000", NULL);
-    server_stop(&server);
+    struct load_result result = run_beside(serve_hello, "-c", "2", "-n", "50", "-r", "5000", NULL);
     FILE *file = open_memstream(&log, &length);
     CHECK_EQ(gs_load_report_log(&result, file), 0);
     fclose(file);
@@ -444,12 +439,9 @@ TEST(the_log_of_an_open_loop_also_has_service_and_send_delay)
 
 TEST(the_log_of_a_closed_loop_has_three_histograms)
 {
-    struct server server;
     char *log;
     size_t length;
-    server_start(&server, serve_hello);
-    struct load_result result = run_against(&server, "-c", "2", "-n", "50", NULL);
-    server_stop(&server);
+    struct load_result result = run_beside(serve_hello, "-c", "2", "-n", "50", NULL);
     FILE *file = open_memstream(&log, &length);
     CHECK_EQ(gs_load_report_log(&result, file), 0);
     fclose(file);

@@ -1,8 +1,6 @@
 /* Clients of a server that behaves correctly, and the reasons why a run is invalid. */
 #include "tests/load/run.h"
 
-#include <signal.h>
-
 TEST(exactly_the_requested_number_of_requests_is_made)
 {
     struct server server;
@@ -123,10 +121,7 @@ static void serve_after_50_ms(struct server *server, int fd, size_t index)
 
 TEST(the_delay_of_the_server_is_in_every_reported_time)
 {
-    struct server server;
-    server_start(&server, serve_after_50_ms);
-    struct load_result result = run_against(&server, "-c", "4", "-n", "12", NULL);
-    server_stop(&server);
+    struct load_result result = run_beside(serve_after_50_ms, "-c", "4", "-n", "12", NULL);
     const uint64_t delay_ns = 50 * GS_MILLISECOND;
     CHECK(gs_histogram_min(&result.metrics.times[LOAD_TIME_RESPONSE]) >= delay_ns);
     CHECK(gs_histogram_min(&result.metrics.times[LOAD_TIME_FIRST_BYTE]) >= delay_ns);
@@ -141,10 +136,8 @@ TEST(the_delay_of_the_server_is_in_every_reported_time)
 
 TEST(the_measured_load_is_the_mean_number_of_requests_in_flight)
 {
-    struct server server;
-    server_start(&server, serve_after_50_ms);
-    struct load_result result = run_against(&server, "-c", "4", "-n", "16", "--think", "0", NULL);
-    server_stop(&server);
+    struct load_result result =
+        run_beside(serve_after_50_ms, "-c", "4", "-n", "16", "--think", "0", NULL);
     double measured = gs_load_measured_load(&result);
     /* Four clients have at most four requests in flight. */
     CHECK(measured <= 4 && measured > 0);
@@ -169,10 +162,7 @@ static void serve_in_two_parts(struct server *server, int fd, size_t index)
 
 TEST(the_first_byte_is_timed_separately_from_the_last)
 {
-    struct server server;
-    server_start(&server, serve_in_two_parts);
-    struct load_result result = run_against(&server, "-c", "2", "-n", "6", NULL);
-    server_stop(&server);
+    struct load_result result = run_beside(serve_in_two_parts, "-c", "2", "-n", "6", NULL);
     CHECK_EQ(result.metrics.requests, 6);
     double gap_ns = gs_histogram_mean(&result.metrics.times[LOAD_TIME_RESPONSE]) -
                     gs_histogram_mean(&result.metrics.times[LOAD_TIME_FIRST_BYTE]);
@@ -182,10 +172,8 @@ TEST(the_first_byte_is_timed_separately_from_the_last)
 
 TEST(a_client_pauses_for_the_think_time_between_two_requests)
 {
-    struct server server;
-    server_start(&server, serve_hello);
-    struct load_result result = run_against(&server, "-c", "1", "-n", "5", "--think", "20", NULL);
-    server_stop(&server);
+    struct load_result result =
+        run_beside(serve_hello, "-c", "1", "-n", "5", "--think", "20", NULL);
     CHECK_EQ(result.metrics.requests, 5);
     CHECK(result.seconds >= 4 * 0.020);
     CHECK(gs_load_measured_load(&result) < 1);
@@ -229,11 +217,8 @@ TEST(requests_and_connections_in_the_warmup_are_not_counted)
 
 TEST(the_first_and_last_responses_are_dropped)
 {
-    struct server server;
-    server_start(&server, serve_hello);
     struct load_result result =
-        run_against(&server, "-c", "4", "-n", "100", "--drop", "10", "--threads", "2", NULL);
-    server_stop(&server);
+        run_beside(serve_hello, "-c", "4", "-n", "100", "--drop", "10", "--threads", "2", NULL);
     CHECK_EQ(result.metrics.requests, 100);
     CHECK_EQ(result.metrics.dropped, 20);
     CHECK_EQ(result.metrics.times[LOAD_TIME_RESPONSE].count, 80);
@@ -253,10 +238,7 @@ static void interrupt_after_ten(struct server *server, int fd, size_t index)
 
 TEST(an_interrupted_run_reports_what_was_measured)
 {
-    struct server server;
-    server_start(&server, interrupt_after_ten);
-    struct load_result result = run_against(&server, "-c", "1", "-d", "100", NULL);
-    server_stop(&server);
+    struct load_result result = run_beside(interrupt_after_ten, "-c", "1", "-d", "100", NULL);
     CHECK(result.is_interrupted);
     CHECK(result.metrics.requests >= 9);
     CHECK_EQ(result.metrics.times[LOAD_TIME_RESPONSE].count, result.metrics.requests);

@@ -5,11 +5,7 @@
 
 #include <gossamer/clock.h>
 
-#include <errno.h>
 #include <stdarg.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static char *arguments[64];
 

@@ -2,8 +2,6 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
-
 static void check_parsed(const char *text, const char *host, const char *port,
                          const char *authority, const char *path)
 {

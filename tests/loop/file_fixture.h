@@ -6,9 +6,7 @@
 
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
 #include <ftw.h>
-#include <sys/stat.h>
 
 static struct gs_loop *loop;
 static struct gs_file a, b;

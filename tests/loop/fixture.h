@@ -5,11 +5,8 @@
 #include "loop/state.h"
 #include "tests/test.h"
 
-#include <fcntl.h>
 #include <gossamer/loop.h>
 #include <gossamer/sys.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 static char calls[256]; /* contains, for each call, the string to which the watcher's data points */
 

@@ -5,8 +5,6 @@
 #include "tests/loop/fixture.h"
 #include "tests/loop/spawn.h"
 
-#include <sys/wait.h>
-
 static struct gs_loop *loop;
 
 static struct all {

@@ -6,8 +6,6 @@
 #include "tests/loop/fixture.h"
 #include "tests/loop/spawn.h"
 
-#include <sys/wait.h>
-
 #define EACH 5 /* watchers of each kind */
 #define KINDS 10
 

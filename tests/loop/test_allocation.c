@@ -3,8 +3,6 @@
 #include "base/sanitized.h"
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
-
 #if GS_ASAN || GS_TSAN
 
 TEST(allocations_that_fail)

@@ -1,8 +1,5 @@
 #include "tests/loop/fixture.h"
 
-#include <pthread.h>
-#include <signal.h>
-
 static struct gs_loop *loop;
 static struct gs_async a, b;
 
@@ -17,9 +14,10 @@ static void set_up(void)
     gs_async_start(&b);
 }
 
-TEST(sends_before_the_call_coalesce)
+#define ASYNC_TEST(name_) FIXTURE_TEST(name_, set_up(), gs_loop_free(loop))
+
+ASYNC_TEST(sends_before_the_call_coalesce)
 {
-    set_up();
     gs_async_send(&a);
     gs_async_send(&a);
     gs_async_send(&a);
@@ -27,17 +25,14 @@ TEST(sends_before_the_call_coalesce)
     CHECK_EQ(step(loop), 0);
     gs_async_send(&a);
     CHECK_EQ(step(loop), 1);
-    gs_loop_free(loop);
 }
 
-TEST(first_sent_is_first_called)
+ASYNC_TEST(first_sent_is_first_called)
 {
-    set_up();
     gs_async_send(&b);
     gs_async_send(&a);
     CHECK_EQ(step(loop), 2);
     CHECK_STR(calls, "ba");
-    gs_loop_free(loop);
 }
 
 static void send_itself_once(struct gs_async *async)
@@ -47,9 +42,8 @@ static void send_itself_once(struct gs_async *async)
         gs_async_send(async);
 }
 
-TEST(send_in_its_own_callback_leads_to_another_call)
+ASYNC_TEST(send_in_its_own_callback_leads_to_another_call)
 {
-    set_up();
     gs_async_stop(&a);
     gs_async_init(&a, loop, send_itself_once);
     a.watcher.data = "a";
@@ -58,12 +52,10 @@ TEST(send_in_its_own_callback_leads_to_another_call)
     CHECK_EQ(step(loop), 1);
     CHECK_EQ(step(loop), 1);
     CHECK_EQ(step(loop), 0);
-    gs_loop_free(loop);
 }
 
-TEST(stopped_async_is_not_called_and_can_be_started_and_sent_again)
+ASYNC_TEST(stopped_async_is_not_called_and_can_be_started_and_sent_again)
 {
-    set_up();
     gs_async_send(&a);
     gs_async_send(&b);
     gs_async_stop(&a);
@@ -75,7 +67,6 @@ TEST(stopped_async_is_not_called_and_can_be_started_and_sent_again)
     CHECK_EQ(step(loop), 0);
     gs_async_send(&a);
     CHECK_EQ(step(loop), 1);
-    gs_loop_free(loop);
 }
 
 static void stop_b(struct gs_async *async)
@@ -84,9 +75,8 @@ static void stop_b(struct gs_async *async)
     gs_async_stop(&b);
 }
 
-TEST(async_stopped_while_pending_is_not_called_until_sent_again)
+ASYNC_TEST(async_stopped_while_pending_is_not_called_until_sent_again)
 {
-    set_up();
     gs_async_stop(&a);
     gs_async_init(&a, loop, stop_b);
     a.watcher.data = "a";
@@ -99,7 +89,6 @@ TEST(async_stopped_while_pending_is_not_called_until_sent_again)
     gs_async_send(&b);
     CHECK_EQ(step(loop), 1);
     CHECK_STR(calls, "ab");
-    gs_loop_free(loop);
 }
 
 TEST(async_that_was_sent_may_be_freed_when_it_was_stopped)
@@ -119,9 +108,8 @@ TEST(async_that_was_sent_may_be_freed_when_it_was_stopped)
     gs_loop_free(loop);
 }
 
-TEST(send_to_an_inactive_async_is_dropped)
+ASYNC_TEST(send_to_an_inactive_async_is_dropped)
 {
-    set_up();
     gs_async_stop(&a);
     gs_async_send(&a);
     CHECK_EQ(step(loop), 0);
@@ -129,7 +117,6 @@ TEST(send_to_an_inactive_async_is_dropped)
     CHECK_EQ(step(loop), 0);
     gs_async_send(&a);
     CHECK_EQ(step(loop), 1);
-    gs_loop_free(loop);
 }
 
 static void send_a(int number)
@@ -138,14 +125,12 @@ static void send_a(int number)
     gs_async_send(&a);
 }
 
-TEST(async_may_be_sent_from_a_signal_handler)
+ASYNC_TEST(async_may_be_sent_from_a_signal_handler)
 {
-    set_up();
     signal(SIGUSR1, send_a);
     raise(SIGUSR1);
     CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     signal(SIGUSR1, SIG_DFL);
-    gs_loop_free(loop);
 }
 
 /* Each of THREADS kernel threads sends SENDS numbers through its own and shared asyncs, and the

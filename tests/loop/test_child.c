@@ -1,11 +1,6 @@
 /* Child processes, with pidfds, and with SIGCHLD if there are no pidfds. */
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-
 static struct gs_loop *loop;
 static struct gs_child a, b;
 static struct gs_child_exit last;
@@ -76,182 +71,151 @@ static bool is_reaped(pid_t pid)
     return waitpid(pid, NULL, WNOHANG) < 0;
 }
 
-TEST(end_of_a_child_is_reported_with_its_status_and_usage)
+/* A test in both ways. */
+#define CHILD_TEST(name_)                                                                          \
+    static void name_##_body(void);                                                                \
+    TEST(name_)                                                                                    \
+    {                                                                                              \
+        IN_BOTH_WAYS(transport)                                                                    \
+        {                                                                                          \
+            set_up(transport);                                                                     \
+            name_##_body();                                                                        \
+            tear_down();                                                                           \
+        }                                                                                          \
+    }                                                                                              \
+    static void name_##_body(void)
+
+CHILD_TEST(end_of_a_child_is_reported_with_its_status_and_usage)
 {
-    IN_BOTH_WAYS(transport)
-    {
-        int fd;
-        set_up(transport);
-        pid_t pid = spawn(42, &fd);
-        CHECK_EQ(gs_child_start(&a, pid), 0);
-        CHECK_EQ(gs_child_start(&a, pid), 0);
-        CHECK_EQ(step(loop), 0);
-        CHECK(gs_watcher_is_active(&a.watcher));
-        close(fd);
-        CHECK_EQ(gs_loop_run(loop), 0);
-        CHECK_STR(calls, "a");
-        CHECK_EQ(last.pid, pid);
-        CHECK_EQ(last.code, CLD_EXITED);
-        CHECK_EQ(last.status, 42);
-        CHECK(last.usage.ru_maxrss > 0);
-        CHECK(!gs_watcher_is_active(&a.watcher));
-        CHECK(is_reaped(pid));
-        tear_down();
-    }
+    int fd;
+    pid_t pid = spawn(42, &fd);
+    CHECK_EQ(gs_child_start(&a, pid), 0);
+    CHECK_EQ(gs_child_start(&a, pid), 0);
+    CHECK_EQ(step(loop), 0);
+    CHECK(gs_watcher_is_active(&a.watcher));
+    close(fd);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_STR(calls, "a");
+    CHECK_EQ(last.pid, pid);
+    CHECK_EQ(last.code, CLD_EXITED);
+    CHECK_EQ(last.status, 42);
+    CHECK(last.usage.ru_maxrss > 0);
+    CHECK(!gs_watcher_is_active(&a.watcher));
+    CHECK(is_reaped(pid));
 }
 
-TEST(killed_child_reports_the_signal)
+CHILD_TEST(killed_child_reports_the_signal)
 {
-    IN_BOTH_WAYS(transport)
-    {
-        int fd;
-        set_up(transport);
-        pid_t pid = spawn(0, &fd);
-        CHECK_EQ(gs_child_start(&a, pid), 0);
-        kill(pid, SIGKILL);
-        CHECK_EQ(gs_loop_run(loop), 0);
-        CHECK_EQ(last.code, CLD_KILLED);
-        CHECK_EQ(last.status, SIGKILL);
-        close(fd);
-        tear_down();
-    }
+    int fd;
+    pid_t pid = spawn(0, &fd);
+    CHECK_EQ(gs_child_start(&a, pid), 0);
+    kill(pid, SIGKILL);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_EQ(last.code, CLD_KILLED);
+    CHECK_EQ(last.status, SIGKILL);
+    close(fd);
 }
 
-TEST(child_that_ended_before_the_start_is_reported)
+CHILD_TEST(child_that_ended_before_the_start_is_reported)
 {
-    IN_BOTH_WAYS(transport)
-    {
-        set_up(transport);
-        pid_t pid = spawn_ended(7);
-        CHECK_EQ(gs_child_start(&a, pid), 0);
-        CHECK_EQ(gs_loop_run(loop), 0);
-        CHECK_EQ(last.pid, pid);
-        CHECK_EQ(last.status, 7);
-        CHECK(is_reaped(pid));
-        tear_down();
-    }
+    pid_t pid = spawn_ended(7);
+    CHECK_EQ(gs_child_start(&a, pid), 0);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_EQ(last.pid, pid);
+    CHECK_EQ(last.status, 7);
+    CHECK(is_reaped(pid));
 }
 
-TEST(process_that_is_no_child_is_refused)
+CHILD_TEST(process_that_is_no_child_is_refused)
 {
-    IN_BOTH_WAYS(transport)
-    {
-        set_up(transport);
-        pid_t gone = spawn_ended(0);
-        waitpid(gone, NULL, 0);
-        CHECK_EQ(gs_child_start(&a, 0), -EINVAL);
-        CHECK_EQ(gs_child_start(&a, -1), -EINVAL);
-        CHECK_EQ(gs_child_start(&a, getppid()), -ECHILD);
-        int err = gs_child_start(&a, gone);
-        CHECK(err == -ESRCH || err == -ECHILD);
-        CHECK(!gs_watcher_is_active(&a.watcher));
-        CHECK_EQ(gs_loop_run(loop), 0);
-        tear_down();
-    }
+    pid_t gone = spawn_ended(0);
+    waitpid(gone, NULL, 0);
+    CHECK_EQ(gs_child_start(&a, 0), -EINVAL);
+    CHECK_EQ(gs_child_start(&a, -1), -EINVAL);
+    CHECK_EQ(gs_child_start(&a, getppid()), -ECHILD);
+    int err = gs_child_start(&a, gone);
+    CHECK(err == -ESRCH || err == -ECHILD);
+    CHECK(!gs_watcher_is_active(&a.watcher));
+    CHECK_EQ(gs_loop_run(loop), 0);
 }
 
-TEST(stopped_watcher_leaves_the_child_to_its_caller)
+CHILD_TEST(stopped_watcher_leaves_the_child_to_its_caller)
 {
-    IN_BOTH_WAYS(transport)
-    {
-        int status;
-        set_up(transport);
-        pid_t pid = spawn_ended(5);
-        CHECK_EQ(gs_child_start(&a, pid), 0);
-        gs_child_stop(&a);
-        gs_child_stop(&a);
-        CHECK_EQ(step(loop), 0);
-        CHECK_STR(calls, "");
-        CHECK_EQ(waitpid(pid, &status, 0), pid);
-        CHECK_EQ(WEXITSTATUS(status), 5);
-        tear_down();
-    }
+    int status;
+    pid_t pid = spawn_ended(5);
+    CHECK_EQ(gs_child_start(&a, pid), 0);
+    gs_child_stop(&a);
+    gs_child_stop(&a);
+    CHECK_EQ(step(loop), 0);
+    CHECK_STR(calls, "");
+    CHECK_EQ(waitpid(pid, &status, 0), pid);
+    CHECK_EQ(WEXITSTATUS(status), 5);
 }
 
-TEST(several_watchers_of_one_child_are_all_called_and_it_is_reaped)
+CHILD_TEST(several_watchers_of_one_child_are_all_called_and_it_is_reaped)
 {
-    IN_BOTH_WAYS(transport)
-    {
-        set_up(transport);
-        pid_t pid = spawn_ended(3);
-        CHECK_EQ(gs_child_start(&a, pid), 0);
-        CHECK_EQ(gs_child_start(&b, pid), 0);
-        CHECK_EQ(gs_loop_run(loop), 0);
-        CHECK_EQ(strlen(calls), 2);
-        CHECK(strchr(calls, 'a') && strchr(calls, 'b'));
-        CHECK_EQ(last.code, CLD_EXITED);
-        CHECK_EQ(last.status, 3);
-        CHECK(is_reaped(pid));
-        tear_down();
-    }
+    pid_t pid = spawn_ended(3);
+    CHECK_EQ(gs_child_start(&a, pid), 0);
+    CHECK_EQ(gs_child_start(&b, pid), 0);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_EQ(strlen(calls), 2);
+    CHECK(strchr(calls, 'a') && strchr(calls, 'b'));
+    CHECK_EQ(last.code, CLD_EXITED);
+    CHECK_EQ(last.status, 3);
+    CHECK(is_reaped(pid));
 }
 
-TEST(loops_wait_for_children_of_their_own)
+CHILD_TEST(loops_wait_for_children_of_their_own)
 {
-    IN_BOTH_WAYS(transport)
-    {
-        struct gs_loop *other;
-        struct gs_child others;
-        int first_fd, second_fd;
-        set_up(transport);
-        CHECK_EQ(gs_loop_new(&other), 0);
-        gs_child_init(&others, other, on_end);
-        others.watcher.data = "o";
-        pid_t first = spawn(1, &first_fd), second = spawn(2, &second_fd);
-        CHECK_EQ(gs_child_start(&a, first), 0);
-        CHECK_EQ(gs_child_start(&others, second), 0);
-        step(loop);
-        step(other);
-        close(second_fd);
-        CHECK_EQ(gs_loop_run(other), 0);
-        CHECK_EQ(last.pid, second);
-        CHECK_EQ(step(loop), 0);
-        gs_loop_free(other);
-        close(first_fd);
-        CHECK_EQ(gs_loop_run(loop), 0);
-        CHECK_EQ(last.pid, first);
-        CHECK_STR(calls, "oa");
-        tear_down();
-    }
+    struct gs_loop *other;
+    struct gs_child others;
+    int first_fd, second_fd;
+    CHECK_EQ(gs_loop_new(&other), 0);
+    gs_child_init(&others, other, on_end);
+    others.watcher.data = "o";
+    pid_t first = spawn(1, &first_fd), second = spawn(2, &second_fd);
+    CHECK_EQ(gs_child_start(&a, first), 0);
+    CHECK_EQ(gs_child_start(&others, second), 0);
+    step(loop);
+    step(other);
+    close(second_fd);
+    CHECK_EQ(gs_loop_run(other), 0);
+    CHECK_EQ(last.pid, second);
+    CHECK_EQ(step(loop), 0);
+    gs_loop_free(other);
+    close(first_fd);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_EQ(last.pid, first);
+    CHECK_STR(calls, "oa");
 }
 
-TEST(child_reaped_by_other_code_has_an_unknown_status)
+CHILD_TEST(child_reaped_by_other_code_has_an_unknown_status)
 {
-    IN_BOTH_WAYS(transport)
-    {
-        int fd;
-        set_up(transport);
-        pid_t pid = spawn(1, &fd);
-        CHECK_EQ(gs_child_start(&a, pid), 0);
-        close(fd);
-        CHECK_EQ(waitpid(pid, NULL, 0), pid);
-        CHECK_EQ(gs_loop_run(loop), 0);
-        CHECK_STR(calls, "a");
-        CHECK_EQ(last.code, 0);
-        CHECK_EQ(last.status, -ECHILD);
-        tear_down();
-    }
+    int fd;
+    pid_t pid = spawn(1, &fd);
+    CHECK_EQ(gs_child_start(&a, pid), 0);
+    close(fd);
+    CHECK_EQ(waitpid(pid, NULL, 0), pid);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_STR(calls, "a");
+    CHECK_EQ(last.code, 0);
+    CHECK_EQ(last.status, -ECHILD);
 }
 
-TEST(fed_watcher_of_a_child_that_runs_is_called_and_stays)
+CHILD_TEST(fed_watcher_of_a_child_that_runs_is_called_and_stays)
 {
-    IN_BOTH_WAYS(transport)
-    {
-        int fd;
-        set_up(transport);
-        pid_t pid = spawn(6, &fd);
-        CHECK_EQ(gs_child_start(&a, pid), 0);
-        gs_watcher_feed(&a.watcher, 8);
-        CHECK_EQ(step(loop), 1);
-        CHECK_EQ(last.code, 0);
-        CHECK_EQ(last.status, 0);
-        CHECK(gs_watcher_is_active(&a.watcher));
-        close(fd);
-        CHECK_EQ(gs_loop_run(loop), 0);
-        CHECK_EQ(last.status, 6);
-        CHECK_STR(calls, "aa");
-        tear_down();
-    }
+    int fd;
+    pid_t pid = spawn(6, &fd);
+    CHECK_EQ(gs_child_start(&a, pid), 0);
+    gs_watcher_feed(&a.watcher, 8);
+    CHECK_EQ(step(loop), 1);
+    CHECK_EQ(last.code, 0);
+    CHECK_EQ(last.status, 0);
+    CHECK(gs_watcher_is_active(&a.watcher));
+    close(fd);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_EQ(last.status, 6);
+    CHECK_STR(calls, "aa");
 }
 
 static pid_t next_pid;
@@ -264,19 +228,14 @@ static void start_next(struct gs_child *child, const struct gs_child_exit *exit)
     next_pid = 0;
 }
 
-TEST(watcher_may_start_for_another_child_in_its_own_callback)
+CHILD_TEST(watcher_may_start_for_another_child_in_its_own_callback)
 {
-    IN_BOTH_WAYS(transport)
-    {
-        set_up(transport);
-        a.callback = start_next;
-        next_pid = spawn_ended(2);
-        CHECK_EQ(gs_child_start(&a, spawn_ended(1)), 0);
-        CHECK_EQ(gs_loop_run(loop), 0);
-        CHECK_STR(calls, "aa");
-        CHECK_EQ(last.status, 2);
-        tear_down();
-    }
+    a.callback = start_next;
+    next_pid = spawn_ended(2);
+    CHECK_EQ(gs_child_start(&a, spawn_ended(1)), 0);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_STR(calls, "aa");
+    CHECK_EQ(last.status, 2);
 }
 
 static void stop_both(struct gs_child *child, const struct gs_child_exit *exit)
@@ -286,21 +245,16 @@ static void stop_both(struct gs_child *child, const struct gs_child_exit *exit)
     gs_child_stop(&b);
 }
 
-TEST(watcher_stopped_in_anothers_callback_is_not_called)
+CHILD_TEST(watcher_stopped_in_anothers_callback_is_not_called)
 {
-    IN_BOTH_WAYS(transport)
-    {
-        set_up(transport);
-        a.callback = b.callback = stop_both;
-        pid_t first = spawn_ended(0), second = spawn_ended(0);
-        CHECK_EQ(gs_child_start(&a, first), 0);
-        CHECK_EQ(gs_child_start(&b, second), 0);
-        CHECK_EQ(gs_loop_run(loop), 0);
-        CHECK_EQ(strlen(calls), 1);
-        pid_t left = *calls == 'a' ? second : first;
-        CHECK_EQ(waitpid(left, NULL, WNOHANG), left);
-        tear_down();
-    }
+    a.callback = b.callback = stop_both;
+    pid_t first = spawn_ended(0), second = spawn_ended(0);
+    CHECK_EQ(gs_child_start(&a, first), 0);
+    CHECK_EQ(gs_child_start(&b, second), 0);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    CHECK_EQ(strlen(calls), 1);
+    pid_t left = *calls == 'a' ? second : first;
+    CHECK_EQ(waitpid(left, NULL, WNOHANG), left);
 }
 
 static long refuse_to_wait(long number, void *data)

@@ -2,8 +2,6 @@
  * reused numbers, and files that stay open through duplicates. */
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
-
 static int calls_of[64]; /* indexed by the number in data */
 static unsigned last_events;
 
@@ -14,6 +12,7 @@ static void on_io(struct gs_io *io, unsigned events)
 }
 
 static struct gs_loop *loop;
+static int pair[2];
 static struct gs_io a, b;
 
 static void set_up(void)
@@ -25,11 +24,11 @@ static void set_up(void)
     b.watcher.data = (void *)(intptr_t)1;
 }
 
-TEST(stop_and_start_between_two_iterations_cost_no_system_call)
+#define PAIR_TEST(name_)                                                                           \
+    FIXTURE_TEST(name_, set_up(); connect_pair(pair), gs_loop_free(loop); close_pair(pair))
+
+PAIR_TEST(stop_and_start_between_two_iterations_cost_no_system_call)
 {
-    int pair[2];
-    set_up();
-    connect_pair(pair);
     const unsigned wants[] = {GS_READ, GS_WRITE, GS_READ | GS_WRITE, GS_READ | GS_EDGE};
     for (size_t i = 0; i < sizeof wants / sizeof *wants; i++) {
         start_io(&a, pair[0], wants[i]);
@@ -43,15 +42,10 @@ TEST(stop_and_start_between_two_iterations_cost_no_system_call)
         CHECK_INTEREST(loop, before);
         gs_io_stop(&a);
     }
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
-TEST(change_and_change_back_cost_no_system_call)
+PAIR_TEST(change_and_change_back_cost_no_system_call)
 {
-    int pair[2];
-    set_up();
-    connect_pair(pair);
     start_io(&a, pair[0], GS_READ);
     step(loop);
     CHECK_INTEREST(loop, 1);
@@ -61,15 +55,10 @@ TEST(change_and_change_back_cost_no_system_call)
     gs_io_set_events(&a, GS_READ);
     step(loop);
     CHECK_INTEREST(loop, 1);
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
-TEST(pause_of_reading_costs_no_system_call_unless_bytes_arrive)
+PAIR_TEST(pause_of_reading_costs_no_system_call_unless_bytes_arrive)
 {
-    int pair[2];
-    set_up();
-    connect_pair(pair);
     start_io(&a, pair[0], GS_READ);
     step(loop);
     gs_io_stop(&a);
@@ -86,15 +75,10 @@ TEST(pause_of_reading_costs_no_system_call_unless_bytes_arrive)
     CHECK_EQ(gs_io_start(&a), 0);
     CHECK_EQ(step(loop), 1);
     CHECK_INTEREST(loop, 3);
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
-TEST(end_of_writing_is_applied_before_the_next_wait)
+PAIR_TEST(end_of_writing_is_applied_before_the_next_wait)
 {
-    int pair[2];
-    set_up();
-    connect_pair(pair);
     start_io(&a, pair[0], GS_READ | GS_WRITE);
     CHECK_EQ(step(loop), 1);
     gs_io_set_events(&a, GS_READ);
@@ -102,15 +86,10 @@ TEST(end_of_writing_is_applied_before_the_next_wait)
     CHECK_EQ(gs_loop_run_once(loop, start_ns + 10 * GS_MILLISECOND), 0);
     CHECK(gs_clock_now() >= start_ns + 10 * GS_MILLISECOND);
     CHECK_INTEREST(loop, 2);
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
-TEST(stop_of_a_writing_watcher_is_applied_before_the_next_wait)
+PAIR_TEST(stop_of_a_writing_watcher_is_applied_before_the_next_wait)
 {
-    int pair[2];
-    set_up();
-    connect_pair(pair);
     start_io(&a, pair[0], GS_WRITE);
     CHECK_EQ(step(loop), 1);
     gs_io_stop(&a);
@@ -118,8 +97,6 @@ TEST(stop_of_a_writing_watcher_is_applied_before_the_next_wait)
     CHECK_INTEREST(loop, 2);
     CHECK_EQ(step(loop), 0);
     CHECK_INTEREST(loop, 2);
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
 /* A number refers to one file, then to another one, then to the first again, and both files stay
@@ -160,11 +137,8 @@ TEST(number_that_alternates_between_two_files_keeps_them_apart)
     }
 }
 
-TEST(setting_again_is_verified_with_one_system_call)
+PAIR_TEST(setting_again_is_verified_with_one_system_call)
 {
-    int pair[2];
-    set_up();
-    connect_pair(pair);
     start_io(&a, pair[0], GS_READ);
     step(loop);
     for (unsigned n = 2; n < 5; n++) {
@@ -177,8 +151,6 @@ TEST(setting_again_is_verified_with_one_system_call)
     CHECK_EQ(step(loop), 1);
     CHECK_EQ(step(loop), 1);
     CHECK_INTEREST(loop, 4);
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
 /* All cases of closing a number and reusing it for another socket: whether and when
@@ -288,7 +260,7 @@ TEST(after_fd_closed_the_same_watcher_may_start_without_being_set)
 
 TEST(close_within_a_callback_drops_what_was_collected_for_the_number)
 {
-    int pair[2], other[2];
+    int other[2];
     set_up();
     connect_pair(pair);
     connect_pair(other);
@@ -318,7 +290,6 @@ TEST(fd_closed_of_an_unknown_descriptor_costs_nothing)
 
 TEST(closing_a_watched_descriptor_costs_no_system_call)
 {
-    int pair[2];
     set_up();
     connect_pair(pair);
     start_io(&a, pair[0], GS_READ | GS_WRITE);
@@ -336,7 +307,6 @@ TEST(closing_a_watched_descriptor_costs_no_system_call)
 
 TEST(duplicates_are_watched_independently)
 {
-    int pair[2];
     set_up();
     connect_pair(pair);
     int duplicate = dup(pair[0]);

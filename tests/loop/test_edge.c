@@ -1,9 +1,5 @@
 #include "tests/loop/fixture.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <netinet/in.h>
-
 static unsigned last_events;
 
 static void on_io(struct gs_io *io, unsigned events)
@@ -32,9 +28,10 @@ static void tear_down(void)
     close_pair(pair);
 }
 
-TEST(readiness_is_reported_once_until_it_occurs_again)
+#define EDGE_TEST(name_) FIXTURE_TEST(name_, set_up(), tear_down())
+
+EDGE_TEST(readiness_is_reported_once_until_it_occurs_again)
 {
-    set_up();
     start_io(&a, pair[0], GS_READ | GS_EDGE);
     put_byte(pair[1]);
     CHECK_EQ(step(loop), 1);
@@ -44,12 +41,10 @@ TEST(readiness_is_reported_once_until_it_occurs_again)
     CHECK_EQ(step(loop), 1);
     CHECK_EQ(step(loop), 0);
     CHECK_INTEREST(loop, 1);
-    tear_down();
 }
 
-TEST(both_directions_are_registered_once_and_reported_one_by_one)
+EDGE_TEST(both_directions_are_registered_once_and_reported_one_by_one)
 {
-    set_up();
     fill(pair[0]);
     start_io(&a, pair[0], GS_READ | GS_WRITE | GS_EDGE);
     CHECK_EQ(step(loop), 0);
@@ -61,12 +56,10 @@ TEST(both_directions_are_registered_once_and_reported_one_by_one)
     CHECK(last_events & GS_WRITE);
     CHECK_EQ(step(loop), 0);
     CHECK_INTEREST(loop, 1);
-    tear_down();
 }
 
-TEST(edge_watcher_must_be_the_only_one_of_its_descriptor)
+EDGE_TEST(edge_watcher_must_be_the_only_one_of_its_descriptor)
 {
-    set_up();
     start_io(&a, pair[0], GS_READ | GS_EDGE);
     gs_io_set(&b, pair[0], GS_READ);
     CHECK_EQ(gs_io_start(&b), -EBUSY);
@@ -77,12 +70,10 @@ TEST(edge_watcher_must_be_the_only_one_of_its_descriptor)
     put_byte(pair[1]);
     CHECK_EQ(step(loop), 1);
     CHECK_STR(calls, "b");
-    tear_down();
 }
 
-TEST(edge_that_occurred_while_stopped_is_reported_after_the_start)
+EDGE_TEST(edge_that_occurred_while_stopped_is_reported_after_the_start)
 {
-    set_up();
     start_io(&a, pair[0], GS_READ | GS_EDGE);
     step(loop);
     gs_io_stop(&a);
@@ -90,7 +81,6 @@ TEST(edge_that_occurred_while_stopped_is_reported_after_the_start)
     CHECK_EQ(step(loop), 0);
     CHECK_EQ(gs_io_start(&a), 0);
     CHECK_EQ(step(loop), 1);
-    tear_down();
 }
 
 static void restart_b(struct gs_io *io, unsigned events)
@@ -101,10 +91,9 @@ static void restart_b(struct gs_io *io, unsigned events)
     gs_io_stop(io);
 }
 
-TEST(edge_dropped_by_a_stop_while_pending_is_reported_after_the_start)
+EDGE_TEST(edge_dropped_by_a_stop_while_pending_is_reported_after_the_start)
 {
     int other[2];
-    set_up();
     connect_pair(other);
     gs_io_init(&a, loop, restart_b);
     a.watcher.data = "a";
@@ -120,12 +109,10 @@ TEST(edge_dropped_by_a_stop_while_pending_is_reported_after_the_start)
     CHECK_STR(calls, "ab");
     CHECK_EQ(step(loop), 0);
     close_pair(other);
-    tear_down();
 }
 
-TEST(edge_of_a_direction_not_wanted_for_a_while_is_not_lost)
+EDGE_TEST(edge_of_a_direction_not_wanted_for_a_while_is_not_lost)
 {
-    set_up();
     fill(pair[0]);
     start_io(&a, pair[0], GS_READ | GS_WRITE | GS_EDGE);
     step(loop);
@@ -135,7 +122,6 @@ TEST(edge_of_a_direction_not_wanted_for_a_while_is_not_lost)
     gs_io_set_events(&a, GS_READ | GS_WRITE | GS_EDGE);
     CHECK_EQ(step(loop), 1);
     CHECK(last_events & GS_WRITE);
-    tear_down();
 }
 
 static void change_b_and_back(struct gs_io *io, unsigned events)
@@ -146,10 +132,9 @@ static void change_b_and_back(struct gs_io *io, unsigned events)
     gs_io_stop(io);
 }
 
-TEST(pending_edge_dropped_by_a_change_is_reported_when_wanted_again)
+EDGE_TEST(pending_edge_dropped_by_a_change_is_reported_when_wanted_again)
 {
     int other[2];
-    set_up();
     connect_pair(other);
     gs_io_init(&a, loop, change_b_and_back);
     a.watcher.data = "a";
@@ -163,12 +148,10 @@ TEST(pending_edge_dropped_by_a_change_is_reported_when_wanted_again)
     CHECK_EQ(step(loop), 1);
     CHECK_STR(calls, "ab");
     close_pair(other);
-    tear_down();
 }
 
-TEST(change_from_level_to_edge_and_back_takes_effect)
+EDGE_TEST(change_from_level_to_edge_and_back_takes_effect)
 {
-    set_up();
     start_io(&a, pair[0], GS_READ);
     put_byte(pair[1]);
     CHECK_EQ(step(loop), 1);
@@ -178,7 +161,6 @@ TEST(change_from_level_to_edge_and_back_takes_effect)
     gs_io_set_events(&a, GS_READ);
     CHECK_EQ(step(loop), 1);
     CHECK_EQ(step(loop), 1);
-    tear_down();
 }
 
 static void connect_by_tcp(int ret_pair[2])
@@ -196,10 +178,9 @@ static void connect_by_tcp(int ret_pair[2])
     close(listener);
 }
 
-TEST(urgent_data_is_reported_by_edges)
+EDGE_TEST(urgent_data_is_reported_by_edges)
 {
     int other[2];
-    set_up();
     connect_by_tcp(other);
     start_io(&a, other[0], GS_READ | GS_EDGE);
     CHECK_EQ(send(other[1], "a", 1, 0), 1);
@@ -211,17 +192,14 @@ TEST(urgent_data_is_reported_by_edges)
     CHECK_EQ(step(loop), 0);
     gs_io_stop(&a);
     close_pair(other);
-    tear_down();
 }
 
-TEST(regular_file_by_edges_is_ready_once)
+EDGE_TEST(regular_file_by_edges_is_ready_once)
 {
-    set_up();
     FILE *file = tmpfile();
     start_io(&a, fileno(file), GS_READ | GS_EDGE);
     CHECK_EQ(step(loop), 1);
     CHECK_EQ(step(loop), 0);
     gs_io_stop(&a);
     fclose(file);
-    tear_down();
 }

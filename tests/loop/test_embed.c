@@ -1,15 +1,14 @@
 /* Embedded loops: each event of the inner loop ends the outer loop's wait. */
 #include "tests/loop/embed_fixture.h"
 
-#include <pthread.h>
-#include <signal.h>
+static int pair[2];
 
-TEST(descriptor_of_the_inner_loop_ends_the_outer_wait)
+#define PAIR_TEST(name_)                                                                           \
+    FIXTURE_TEST(name_, set_up(); connect_pair(pair), tear_down(); close_pair(pair))
+
+PAIR_TEST(descriptor_of_the_inner_loop_ends_the_outer_wait)
 {
-    int pair[2];
-    struct gs_io io;
-    set_up();
-    connect_pair(pair);
+    static struct gs_io io;
     gs_io_init(&io, inner, on_io);
     io.watcher.data = "r";
     start_io(&io, pair[0], GS_READ);
@@ -28,16 +27,11 @@ TEST(descriptor_of_the_inner_loop_ends_the_outer_wait)
     struct gs_loop_counts counts;
     gs_loop_counts(inner, &counts);
     CHECK(counts.iterations < 10);
-    tear_down();
-    close_pair(pair);
 }
 
-TEST(interest_that_changed_in_the_inner_loop_is_applied_before_the_outer_wait)
+PAIR_TEST(interest_that_changed_in_the_inner_loop_is_applied_before_the_outer_wait)
 {
-    int pair[2];
-    struct gs_io io;
-    set_up();
-    connect_pair(pair);
+    static struct gs_io io;
     step(outer);
     put_byte(pair[1]);
     gs_io_init(&io, inner, on_io);
@@ -45,8 +39,6 @@ TEST(interest_that_changed_in_the_inner_loop_is_applied_before_the_outer_wait)
     start_io(&io, pair[0], GS_READ);
     CHECK_EQ(wait_once(), 1);
     CHECK_STR(calls, "r");
-    tear_down();
-    close_pair(pair);
 }
 
 static void on_op(struct gs_op *op, int64_t result)
@@ -55,13 +47,10 @@ static void on_op(struct gs_op *op, int64_t result)
     log_call(&op->io.watcher);
 }
 
-TEST(operation_of_the_inner_loop_ends_the_outer_wait)
+PAIR_TEST(operation_of_the_inner_loop_ends_the_outer_wait)
 {
-    int pair[2];
     char byte;
-    struct gs_op op;
-    set_up();
-    connect_pair(pair);
+    static struct gs_op op;
     gs_op_init(&op, inner, on_op);
     op.io.watcher.data = "o";
     for (int i = 0; i < 3; i++) {
@@ -72,8 +61,6 @@ TEST(operation_of_the_inner_loop_ends_the_outer_wait)
             CHECK(wait_once() >= 0);
     }
     CHECK_STR(calls, "ooo");
-    tear_down();
-    close_pair(pair);
 }
 
 TEST(timer_of_the_inner_loop_ends_the_outer_wait)
@@ -121,10 +108,9 @@ static struct gs_async async;
 
 static void *send_later(void *data)
 {
-    (void)data;
     usleep(2000);
     gs_async_send(&async);
-    return NULL;
+    return data;
 }
 
 TEST(async_of_the_inner_loop_ends_the_outer_wait)
@@ -167,7 +153,6 @@ TEST(loops_may_be_embedded_in_each_other_in_several_layers)
     struct gs_embed embeds[DEPTH];
     struct gs_timer timer;
     struct gs_io io;
-    int pair[2];
     set_up();
     connect_pair(pair);
     for (int i = 0; i < DEPTH; i++) {

@@ -3,10 +3,6 @@
 #include "tests/loop/embed_fixture.h"
 #include "tests/newer_call.h"
 
-#include <errno.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-
 TEST(embedding_keeps_the_outer_loop_unless_unreferenced_or_stopped)
 {
     struct gs_timer timer;

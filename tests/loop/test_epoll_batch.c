@@ -2,8 +2,6 @@
  * of each number is verified. */
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
-
 #define PAIRS 300
 
 static struct gs_loop *loop;

@@ -2,9 +2,6 @@
 #include "tests/loop/fixture.h"
 #include "tests/newer_call.h"
 
-#include <errno.h>
-#include <sys/syscall.h>
-
 /* failing_call fails `times` times with failing_error, after `skipped` successful calls. */
 static long failing_call;
 static long failing_error;

@@ -1,9 +1,10 @@
 /* Changes of a watched file. */
 #include "tests/loop/file_fixture.h"
 
-TEST(every_change_of_a_file_is_reported)
+#define FILE_TEST(name_) FIXTURE_TEST(name_, set_up(), tear_down())
+
+FILE_TEST(every_change_of_a_file_is_reported)
 {
-    set_up();
     create("f");
     CHECK_EQ(gs_file_start(&a, "f", 0), 0);
     CHECK_EQ(gs_file_start(&a, "elsewhere", 0), 0);
@@ -25,12 +26,10 @@ TEST(every_change_of_a_file_is_reported)
     append("other");
     CHECK_EQ(next_events(), 0);
     CHECK_STR(calls, "aaaaa");
-    tear_down();
 }
 
-TEST(content_that_is_overwritten_with_the_same_is_reported)
+FILE_TEST(content_that_is_overwritten_with_the_same_is_reported)
 {
-    set_up();
     append("f");
     CHECK_EQ(gs_file_start(&a, "f", 0), 0);
     for (int i = 0; i < 20; i++) {
@@ -39,12 +38,10 @@ TEST(content_that_is_overwritten_with_the_same_is_reported)
         close(fd);
         CHECK(next_events() & GS_FILE_CONTENT);
     }
-    tear_down();
 }
 
-TEST(removal_and_creation_are_reported_in_turn)
+FILE_TEST(removal_and_creation_are_reported_in_turn)
 {
-    set_up();
     CHECK_EQ(gs_file_start(&a, "f", 0), 0);
     CHECK_EQ(a.now.mode, 0);
     for (int i = 0; i < 3; i++) {
@@ -57,12 +54,10 @@ TEST(removal_and_creation_are_reported_in_turn)
         CHECK_EQ(a.now.mode, 0);
         CHECK_EQ(a.before.size, 2);
     }
-    tear_down();
 }
 
-TEST(rename_over_the_file_replaces_it_and_the_new_one_is_watched)
+FILE_TEST(rename_over_the_file_replaces_it_and_the_new_one_is_watched)
 {
-    set_up();
     append("f");
     CHECK_EQ(gs_file_start(&a, "f", 0), 0);
     for (int i = 0; i < 3; i++) {
@@ -79,12 +74,10 @@ TEST(rename_over_the_file_replaces_it_and_the_new_one_is_watched)
     CHECK_EQ(next_events(), 0);
     CHECK_EQ(rename("old", "f"), 0);
     CHECK_EQ(next_events(), GS_FILE_CREATED);
-    tear_down();
 }
 
-TEST(removed_and_created_between_two_iterations_is_replaced)
+FILE_TEST(removed_and_created_between_two_iterations_is_replaced)
 {
-    set_up();
     create("f");
     CHECK_EQ(gs_file_start(&a, "f", 0), 0);
     unlink("f");
@@ -92,12 +85,10 @@ TEST(removed_and_created_between_two_iterations_is_replaced)
     CHECK_EQ(next_events(), GS_FILE_REPLACED);
     append("f");
     CHECK_EQ(next_events(), GS_FILE_CONTENT);
-    tear_down();
 }
 
-TEST(directory_that_is_removed_and_created_again_is_watched_again)
+FILE_TEST(directory_that_is_removed_and_created_again_is_watched_again)
 {
-    set_up();
     CHECK_EQ(mkdir("d", 0700), 0);
     create("d/f");
     CHECK_EQ(gs_file_start(&a, "d/f", GS_SECOND), 0);
@@ -118,12 +109,10 @@ TEST(directory_that_is_removed_and_created_again_is_watched_again)
     CHECK_EQ(rename("e", "d"), 0);
     CHECK_EQ(next_events_after(GS_SECOND), GS_FILE_CREATED);
     CHECK_EQ(a.now.size, 2);
-    tear_down();
 }
 
-TEST(symbolic_link_that_is_replaced_replaces_the_file)
+FILE_TEST(symbolic_link_that_is_replaced_replaces_the_file)
 {
-    set_up();
     CHECK_EQ(mkdir("1", 0700), 0);
     CHECK_EQ(mkdir("2", 0700), 0);
     create("1/f");
@@ -144,12 +133,10 @@ TEST(symbolic_link_that_is_replaced_replaces_the_file)
     CHECK_EQ(next_events(), GS_FILE_REMOVED);
     create("2/f");
     CHECK_EQ(next_events_after(GS_SECOND), GS_FILE_CREATED);
-    tear_down();
 }
 
-TEST(directory_reports_changes_of_its_entries)
+FILE_TEST(directory_reports_changes_of_its_entries)
 {
-    set_up();
     CHECK_EQ(mkdir("d", 0700), 0);
     CHECK_EQ(gs_file_start(&a, "d", 0), 0);
     create("d/f");
@@ -160,5 +147,4 @@ TEST(directory_reports_changes_of_its_entries)
     CHECK_EQ(next_events(), GS_FILE_CONTENT);
     CHECK_EQ(rmdir("d"), 0);
     CHECK_EQ(next_events(), GS_FILE_REMOVED);
-    tear_down();
 }

@@ -2,12 +2,10 @@
 #include "tests/loop/file_fixture.h"
 #include "tests/refused_call.h"
 
-#include <sys/syscall.h>
-#include <sys/wait.h>
+#define FILE_TEST(name_) FIXTURE_TEST(name_, set_up(), tear_down())
 
-TEST(watchers_of_the_same_file_and_directory_do_not_disturb_each_other)
+FILE_TEST(watchers_of_the_same_file_and_directory_do_not_disturb_each_other)
 {
-    set_up();
     create("f");
     CHECK_EQ(gs_file_start(&a, "f", 0), 0);
     CHECK_EQ(gs_file_start(&b, "./f", 0), 0);
@@ -29,13 +27,11 @@ TEST(watchers_of_the_same_file_and_directory_do_not_disturb_each_other)
     CHECK_EQ(next_events(), GS_FILE_REMOVED);
     gs_file_stop(&a);
     CHECK_EQ(gs_loop_run(loop), 0);
-    tear_down();
 }
 
-TEST(absolute_paths_and_the_root_are_watched)
+FILE_TEST(absolute_paths_and_the_root_are_watched)
 {
-    char path[100];
-    set_up();
+    static char path[100];
     snprintf(path, sizeof path, "%s/f", directory);
     CHECK_EQ(gs_file_start(&a, path, 0), 0);
     CHECK_EQ(gs_file_start(&b, "/", 0), 0);
@@ -45,7 +41,6 @@ TEST(absolute_paths_and_the_root_are_watched)
     CHECK_EQ(gs_file_start(&b, "", 0), 0);
     gs_file_stop(&b);
     CHECK_EQ(gs_file_start(&b, "", 0), -ENOENT);
-    tear_down();
 }
 
 static void stop_all(struct gs_file *file, unsigned events)
@@ -55,9 +50,8 @@ static void stop_all(struct gs_file *file, unsigned events)
     gs_file_stop(&b);
 }
 
-TEST(watcher_stopped_before_its_call_is_not_called)
+FILE_TEST(watcher_stopped_before_its_call_is_not_called)
 {
-    set_up();
     a.callback = b.callback = stop_all;
     CHECK_EQ(gs_file_start(&a, "f", 0), 0);
     CHECK_EQ(gs_file_start(&b, "f", 0), 0);
@@ -68,12 +62,10 @@ TEST(watcher_stopped_before_its_call_is_not_called)
     append("f");
     gs_file_stop(&a);
     CHECK_EQ(next_events(), 0);
-    tear_down();
 }
 
-TEST(fed_watcher_is_called_with_what_it_is_fed)
+FILE_TEST(fed_watcher_is_called_with_what_it_is_fed)
 {
-    set_up();
     create("f");
     CHECK_EQ(gs_file_start(&a, "f", 0), 0);
     gs_watcher_feed(&a.watcher, GS_FILE_REMOVED);
@@ -84,12 +76,10 @@ TEST(fed_watcher_is_called_with_what_it_is_fed)
     gs_watcher_feed(&a.watcher, 0);
     CHECK_EQ(next_events(), 0);
     CHECK_STR(calls, "aaa");
-    tear_down();
 }
 
-TEST(iteration_that_finds_nothing_new_calls_nothing)
+FILE_TEST(iteration_that_finds_nothing_new_calls_nothing)
 {
-    set_up();
     create("f");
     CHECK_EQ(gs_file_start(&a, "f", 0), 0);
     unlink("f");
@@ -98,7 +88,6 @@ TEST(iteration_that_finds_nothing_new_calls_nothing)
     unlink("f");
     CHECK_EQ(step(loop), 0);
     CHECK_STR(calls, "a");
-    tear_down();
 }
 
 TEST(file_that_the_kernel_does_not_watch_is_polled)
@@ -132,20 +121,17 @@ TEST(file_that_the_kernel_does_not_watch_is_polled)
     }
 }
 
-TEST(file_of_a_virtual_file_system_is_polled)
+FILE_TEST(file_of_a_virtual_file_system_is_polled)
 {
-    set_up();
     CHECK_EQ(gs_file_start(&a, "/proc/self/stat", GS_SECOND), 0);
     CHECK(a.next_check_ns == clock_ns + GS_SECOND);
     CHECK_EQ(gs_file_start(&b, "/proc/self/stat", 0), 0);
     CHECK(b.next_check_ns == clock_ns + 5 * GS_SECOND);
     CHECK_EQ(gs_loop_next_timer(loop), clock_ns + GS_SECOND);
-    tear_down();
 }
 
-TEST(reports_that_overflow_the_kernels_queue_lose_no_state)
+FILE_TEST(reports_that_overflow_the_kernels_queue_lose_no_state)
 {
-    set_up();
     create("f");
     CHECK_EQ(gs_file_start(&a, "f", 0), 0);
     for (int i = 0; i < 20000; i++) {
@@ -159,12 +145,10 @@ TEST(reports_that_overflow_the_kernels_queue_lose_no_state)
     CHECK_EQ(a.now.size, 1);
     append("f");
     CHECK(next_events() & GS_FILE_CONTENT);
-    tear_down();
 }
 
-TEST(wait_ends_when_a_file_changes)
+FILE_TEST(wait_ends_when_a_file_changes)
 {
-    set_up();
     gs_loop_set_clock(loop, NULL, NULL);
     CHECK_EQ(gs_file_start(&a, "f", 0), 0);
     pid_t child = fork();
@@ -177,5 +161,4 @@ TEST(wait_ends_when_a_file_changes)
         CHECK(gs_loop_run_once(loop, GS_NEVER) >= 0);
     CHECK_EQ(events_of_a, GS_FILE_CREATED);
     waitpid(child, NULL, 0);
-    tear_down();
 }

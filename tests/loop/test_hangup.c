@@ -1,8 +1,6 @@
 /* The end of a connection, watched without what has arrived, and files that are replaced. */
 #include "tests/loop/fixture.h"
 
-#include <sys/socket.h>
-
 static int calls_count;
 static unsigned last_events;
 

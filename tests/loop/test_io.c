@@ -1,8 +1,5 @@
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
-#include <string.h>
-
 static unsigned last_events;
 
 static void on_io(struct gs_io *io, unsigned events)
@@ -34,9 +31,10 @@ static void tear_down(void)
     close_pair(pair);
 }
 
-TEST(readable_descriptor_is_reported_for_as_long_as_it_is_readable)
+#define IO_TEST(name_) FIXTURE_TEST(name_, set_up(), tear_down())
+
+IO_TEST(readable_descriptor_is_reported_for_as_long_as_it_is_readable)
 {
-    set_up();
     start_io(&a, pair[0], GS_READ);
     CHECK_EQ(step(loop), 0);
     put_byte(pair[1]);
@@ -46,13 +44,11 @@ TEST(readable_descriptor_is_reported_for_as_long_as_it_is_readable)
     take_byte(pair[0]);
     CHECK_EQ(step(loop), 0);
     CHECK_STR(calls, "aa");
-    tear_down();
 }
 
 /* The prefetched memory need not be mapped. */
-TEST(watchers_are_called_as_usual_while_the_next_ones_memory_is_prefetched)
+IO_TEST(watchers_are_called_as_usual_while_the_next_ones_memory_is_prefetched)
 {
-    set_up();
     gs_loop_set_prefetch(loop, 1 << 20, 1 << 20);
     put_byte(pair[0]);
     put_byte(pair[1]);
@@ -63,12 +59,10 @@ TEST(watchers_are_called_as_usual_while_the_next_ones_memory_is_prefetched)
     CHECK_EQ(step(loop), 2);
     CHECK_EQ(strlen(calls), 4);
     CHECK(strchr(calls, 'a') && strchr(calls, 'b'));
-    tear_down();
 }
 
-TEST(only_what_is_wanted_is_reported)
+IO_TEST(only_what_is_wanted_is_reported)
 {
-    set_up();
     put_byte(pair[1]);
     start_io(&a, pair[0], GS_WRITE);
     step(loop);
@@ -84,34 +78,28 @@ TEST(only_what_is_wanted_is_reported)
     CHECK_EQ(step(loop), 0);
     gs_io_set_events(&a, GS_READ);
     CHECK_EQ(step(loop), 1);
-    tear_down();
 }
 
-TEST(wanted_is_changed_while_inactive_too)
+IO_TEST(wanted_is_changed_while_inactive_too)
 {
-    set_up();
     gs_io_set(&a, pair[0], GS_READ);
     gs_io_set_events(&a, GS_WRITE);
     CHECK_EQ(gs_io_start(&a), 0);
     step(loop);
     CHECK_EQ(last_events, GS_WRITE);
-    tear_down();
 }
 
-TEST(descriptor_is_required_to_start)
+IO_TEST(descriptor_is_required_to_start)
 {
-    set_up();
     CHECK_EQ(gs_io_start(&a), -EBADF);
     CHECK(!gs_watcher_is_active(&a.watcher));
     gs_io_set(&a, 1 << 29, GS_READ);
     CHECK_EQ(gs_io_start(&a), -EBADF);
     CHECK(!gs_watcher_is_active(&a.watcher));
-    tear_down();
 }
 
-TEST(starting_twice_and_stopping_twice_do_nothing)
+IO_TEST(starting_twice_and_stopping_twice_do_nothing)
 {
-    set_up();
     put_byte(pair[1]);
     start_io(&a, pair[0], GS_READ);
     CHECK_EQ(gs_io_start(&a), 0);
@@ -120,12 +108,10 @@ TEST(starting_twice_and_stopping_twice_do_nothing)
     gs_io_stop(&a);
     CHECK_EQ(step(loop), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
-    tear_down();
 }
 
-TEST(watchers_of_one_descriptor_each_get_what_they_want)
+IO_TEST(watchers_of_one_descriptor_each_get_what_they_want)
 {
-    set_up();
     put_byte(pair[1]);
     start_io(&a, pair[0], GS_READ);
     start_io(&b, pair[0], GS_WRITE);
@@ -137,7 +123,6 @@ TEST(watchers_of_one_descriptor_each_get_what_they_want)
     clear_calls();
     CHECK_EQ(step(loop), 1);
     CHECK_STR(calls, "a");
-    tear_down();
 }
 
 /* select() does not report a hangup. */
@@ -146,14 +131,12 @@ static unsigned hangup(void)
     return is_on(loop, "select") ? 0 : GS_HANGUP;
 }
 
-TEST(shutdown_of_the_peer_is_reported_as_hangup)
+IO_TEST(shutdown_of_the_peer_is_reported_as_hangup)
 {
-    set_up();
     start_io(&a, pair[0], GS_READ);
     shutdown(pair[1], SHUT_WR);
     CHECK_EQ(step(loop), 1);
     CHECK_EQ(last_events, GS_READ | hangup());
-    tear_down();
 }
 
 TEST(lost_connection_makes_both_directions_ready)
@@ -189,9 +172,8 @@ TEST(lost_connection_that_no_watcher_wants_does_not_end_waits)
     close(pair[0]);
 }
 
-TEST(peer_that_shut_down_does_not_end_waits_for_writability)
+IO_TEST(peer_that_shut_down_does_not_end_waits_for_writability)
 {
-    set_up();
     fill(pair[0]);
     shutdown(pair[1], SHUT_WR);
     start_io(&a, pair[0], GS_WRITE);
@@ -212,12 +194,10 @@ TEST(peer_that_shut_down_does_not_end_waits_for_writability)
             ;
         CHECK_EQ(step(loop), 0);
     }
-    tear_down();
 }
 
-TEST(closed_descriptor_fails_its_watcher_and_says_why)
+IO_TEST(closed_descriptor_fails_its_watcher_and_says_why)
 {
-    set_up();
     int fd = dup(pair[0]);
     gs_io_set(&a, fd, GS_READ);
     CHECK_EQ(gs_io_start(&a), 0);
@@ -228,7 +208,6 @@ TEST(closed_descriptor_fails_its_watcher_and_says_why)
     CHECK(!gs_watcher_is_active(&a.watcher));
     CHECK_EQ(step(loop), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
-    tear_down();
 }
 
 static void restart_on_failure(struct gs_io *io, unsigned events)
@@ -238,9 +217,8 @@ static void restart_on_failure(struct gs_io *io, unsigned events)
         start_io(io, pair[0], GS_READ);
 }
 
-TEST(failed_watcher_may_be_started_again_in_its_callback)
+IO_TEST(failed_watcher_may_be_started_again_in_its_callback)
 {
-    set_up();
     gs_io_init(&a, loop, restart_on_failure);
     a.watcher.data = "a";
     int fd = dup(pair[0]);
@@ -251,12 +229,10 @@ TEST(failed_watcher_may_be_started_again_in_its_callback)
     CHECK_EQ(step(loop), 1);
     CHECK_EQ(step(loop), 1);
     CHECK_EQ(last_events, GS_READ);
-    tear_down();
 }
 
-TEST(regular_file_is_always_ready)
+IO_TEST(regular_file_is_always_ready)
 {
-    set_up();
     FILE *file = tmpfile();
     start_io(&a, fileno(file), GS_READ | GS_WRITE);
     start_io(&b, fileno(file), GS_READ);
@@ -273,12 +249,10 @@ TEST(regular_file_is_always_ready)
     CHECK_EQ(last_events, GS_READ | GS_WRITE);
     gs_io_stop(&a);
     fclose(file);
-    tear_down();
 }
 
-TEST(number_of_a_regular_file_that_becomes_a_socket_is_watched_as_one)
+IO_TEST(number_of_a_regular_file_that_becomes_a_socket_is_watched_as_one)
 {
-    set_up();
     FILE *file = tmpfile();
     int fd = dup(fileno(file));
     start_io(&a, fd, GS_READ);
@@ -299,7 +273,6 @@ TEST(number_of_a_regular_file_that_becomes_a_socket_is_watched_as_one)
     close(fd);
     CHECK_EQ(step(loop), 0);
     fclose(file);
-    tear_down();
 }
 
 static int stopped_first;
@@ -314,9 +287,8 @@ static void stop_the_others(struct gs_io *io, unsigned events)
         gs_io_stop(&b);
 }
 
-TEST(watcher_stopped_while_pending_is_not_called)
+IO_TEST(watcher_stopped_while_pending_is_not_called)
 {
-    set_up();
     gs_io_init(&a, loop, stop_the_others);
     gs_io_init(&b, loop, stop_the_others);
     a.watcher.data = b.watcher.data = "x";
@@ -328,7 +300,6 @@ TEST(watcher_stopped_while_pending_is_not_called)
     CHECK_EQ(gs_watcher_is_active(&a.watcher), stopped_first);
     CHECK_EQ(gs_watcher_is_active(&b.watcher), !stopped_first);
     CHECK_EQ(step(loop), 1);
-    tear_down();
 }
 
 static void want_no_writes_of_b(struct gs_io *io, unsigned events)
@@ -337,9 +308,8 @@ static void want_no_writes_of_b(struct gs_io *io, unsigned events)
     gs_io_set_events(&b, GS_READ);
 }
 
-TEST(pending_event_that_is_no_longer_wanted_is_dropped)
+IO_TEST(pending_event_that_is_no_longer_wanted_is_dropped)
 {
-    set_up();
     gs_io_init(&a, loop, want_no_writes_of_b);
     a.watcher.data = "a";
     gs_watcher_set_priority(&a.watcher, 1);
@@ -350,7 +320,6 @@ TEST(pending_event_that_is_no_longer_wanted_is_dropped)
     gs_io_set_events(&b, GS_WRITE | GS_READ);
     CHECK_EQ(step(loop), 2);
     CHECK_EQ(last_events, GS_READ);
-    tear_down();
 }
 
 static void free_itself(struct gs_io *io, unsigned events)
@@ -360,9 +329,8 @@ static void free_itself(struct gs_io *io, unsigned events)
     free(io);
 }
 
-TEST(watcher_may_be_freed_in_its_own_callback)
+IO_TEST(watcher_may_be_freed_in_its_own_callback)
 {
-    set_up();
     struct gs_io *io = malloc(sizeof *io);
     gs_io_init(io, loop, free_itself);
     io->watcher.data = "f";
@@ -370,7 +338,6 @@ TEST(watcher_may_be_freed_in_its_own_callback)
     start_io(io, pair[0], GS_READ);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_STR(calls, "f");
-    tear_down();
 }
 
 static void take_it(struct gs_io *io, unsigned events)
@@ -380,12 +347,11 @@ static void take_it(struct gs_io *io, unsigned events)
     ++*(int *)io->watcher.data;
 }
 
-TEST(hundreds_of_ready_descriptors_are_each_called_once)
+IO_TEST(hundreds_of_ready_descriptors_are_each_called_once)
 {
     enum { N = 400 };
     static struct gs_io ios[N];
     static int pairs[N][2], taken[N];
-    set_up();
     for (int i = 0; i < N; i++) {
         connect_pair(pairs[i]);
         gs_io_init(&ios[i], loop, take_it);
@@ -400,7 +366,6 @@ TEST(hundreds_of_ready_descriptors_are_each_called_once)
     CHECK(interest_calls(loop) <= N);
     for (int i = 0; i < N; i++)
         close_pair(pairs[i]);
-    tear_down();
 }
 
 static void stop_it(struct gs_io *io, unsigned events)
@@ -410,9 +375,8 @@ static void stop_it(struct gs_io *io, unsigned events)
     gs_loop_fd_closed(io->watcher.loop, io->fd);
 }
 
-TEST(fed_watcher_that_stops_in_its_callback_is_never_registered)
+IO_TEST(fed_watcher_that_stops_in_its_callback_is_never_registered)
 {
-    set_up();
     gs_io_init(&a, loop, stop_it);
     a.watcher.data = "a";
     start_io(&a, pair[0], GS_READ);
@@ -421,12 +385,10 @@ TEST(fed_watcher_that_stops_in_its_callback_is_never_registered)
     CHECK_EQ(step(loop), 0);
     CHECK_STR(calls, "a");
     CHECK_INTEREST(loop, 0);
-    tear_down();
 }
 
-TEST(fed_watcher_that_stays_active_is_registered_after_its_call)
+IO_TEST(fed_watcher_that_stays_active_is_registered_after_its_call)
 {
-    set_up();
     start_io(&a, pair[0], GS_READ);
     gs_watcher_feed(&a.watcher, GS_READ);
     CHECK_EQ(step(loop), 1);
@@ -437,12 +399,10 @@ TEST(fed_watcher_that_stays_active_is_registered_after_its_call)
     while (!step(loop))
         ;
     CHECK_STR(calls, "aa");
-    tear_down();
 }
 
-TEST(descriptor_of_a_fed_watcher_with_another_one_is_registered_at_once)
+IO_TEST(descriptor_of_a_fed_watcher_with_another_one_is_registered_at_once)
 {
-    set_up();
     start_io(&a, pair[0], GS_READ);
     start_io(&b, pair[0], GS_WRITE);
     gs_watcher_feed(&a.watcher, GS_READ);
@@ -450,7 +410,6 @@ TEST(descriptor_of_a_fed_watcher_with_another_one_is_registered_at_once)
     CHECK_INTEREST(loop, 1);
     while (!strchr(calls, 'b'))
         step(loop);
-    tear_down();
 }
 
 static void feed_and_run(struct gs_io *io, unsigned events)
@@ -462,10 +421,9 @@ static void feed_and_run(struct gs_io *io, unsigned events)
     CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
 }
 
-TEST(watcher_that_is_fed_before_a_nested_iteration_is_called_in_it)
+IO_TEST(watcher_that_is_fed_before_a_nested_iteration_is_called_in_it)
 {
     int other[2];
-    set_up();
     connect_pair(other);
     gs_io_init(&a, loop, feed_and_run);
     a.watcher.data = "a";
@@ -478,5 +436,4 @@ TEST(watcher_that_is_fed_before_a_nested_iteration_is_called_in_it)
     while (strcmp(calls, "abb"))
         step(loop);
     close_pair(other);
-    tear_down();
 }

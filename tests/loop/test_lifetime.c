@@ -1,9 +1,6 @@
 /* Fork, cleanup and freeing of the loop, with every kind of watcher. */
 #include "tests/loop/kinds_fixture.h"
 
-#include <errno.h>
-#include <sys/syscall.h>
-
 /* ---- Fork ---- */
 
 /* Runs in the child process; the exit status is the number of the failed check. */

@@ -1,10 +1,8 @@
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
-#include <signal.h>
-#include <sys/wait.h>
-
 static struct gs_loop *loop;
+
+#define LOOP_TEST(name_) FIXTURE_TEST(name_, loop = new_loop(), gs_loop_free(loop))
 
 TEST(epoll_is_the_poller_by_default_and_by_name)
 {
@@ -102,23 +100,20 @@ TEST(free_stops_all_that_is_active_without_a_call)
     close_pair(pair);
 }
 
-TEST(run_returns_when_nothing_is_left_to_wait_for)
+LOOP_TEST(run_returns_when_nothing_is_left_to_wait_for)
 {
-    struct gs_timer timer;
-    loop = new_loop();
+    static struct gs_timer timer;
     CHECK_EQ(gs_loop_run(loop), 0);
     gs_timer_init(&timer, loop, log_timer);
     timer.watcher.data = "t";
     CHECK_EQ(gs_timer_start(&timer, 1), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_STR(calls, "t");
-    gs_loop_free(loop);
 }
 
-TEST(unreferenced_watcher_does_not_keep_the_loop)
+LOOP_TEST(unreferenced_watcher_does_not_keep_the_loop)
 {
-    struct gs_timer timer, endless;
-    loop = new_loop();
+    static struct gs_timer timer, endless;
     gs_timer_init(&timer, loop, log_timer);
     gs_timer_init(&endless, loop, log_timer);
     timer.watcher.data = "t";
@@ -139,7 +134,6 @@ TEST(unreferenced_watcher_does_not_keep_the_loop)
     endless.watcher.data = "e";
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_STR(calls, "te");
-    gs_loop_free(loop);
 }
 
 static void stop_loop(struct gs_timer *timer)
@@ -148,10 +142,9 @@ static void stop_loop(struct gs_timer *timer)
     gs_loop_stop(timer->watcher.loop);
 }
 
-TEST(stop_ends_the_run_after_what_is_pending)
+LOOP_TEST(stop_ends_the_run_after_what_is_pending)
 {
-    struct gs_timer first, second, third;
-    loop = new_loop();
+    static struct gs_timer first, second, third;
     gs_timer_init(&first, loop, stop_loop);
     gs_timer_init(&second, loop, log_timer);
     gs_timer_init(&third, loop, log_timer);
@@ -166,7 +159,6 @@ TEST(stop_ends_the_run_after_what_is_pending)
     CHECK_EQ(gs_timer_start(&third, 1), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_STR(calls, "123");
-    gs_loop_free(loop);
 }
 
 static void stop_loop_in_prepare(struct gs_prepare *prepare)
@@ -174,27 +166,23 @@ static void stop_loop_in_prepare(struct gs_prepare *prepare)
     gs_loop_stop(prepare->watcher.loop);
 }
 
-TEST(stop_before_the_wait_keeps_the_loop_from_waiting)
+LOOP_TEST(stop_before_the_wait_keeps_the_loop_from_waiting)
 {
-    struct gs_prepare prepare;
-    loop = new_loop();
+    static struct gs_prepare prepare;
     gs_prepare_init(&prepare, loop, stop_loop_in_prepare);
     gs_prepare_start(&prepare);
     CHECK_EQ(gs_loop_run(loop), 0);
-    gs_loop_free(loop);
 }
 
-TEST(stop_outside_of_a_run_does_nothing)
+LOOP_TEST(stop_outside_of_a_run_does_nothing)
 {
-    struct gs_timer timer;
-    loop = new_loop();
+    static struct gs_timer timer;
     gs_timer_init(&timer, loop, log_timer);
     timer.watcher.data = "t";
     CHECK_EQ(gs_timer_start(&timer, 1), 0);
     gs_loop_stop(loop);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_STR(calls, "t");
-    gs_loop_free(loop);
 }
 
 static struct gs_timer inner, last;
@@ -210,10 +198,9 @@ static void run_until_inner_stops(struct gs_timer *timer)
     (void)gs_timer_start(&last, 1);
 }
 
-TEST(stop_ends_the_innermost_run_only)
+LOOP_TEST(stop_ends_the_innermost_run_only)
 {
-    struct gs_timer outer;
-    loop = new_loop();
+    static struct gs_timer outer;
     gs_timer_init(&outer, loop, run_until_inner_stops);
     gs_timer_init(&inner, loop, stop_loop);
     gs_timer_init(&last, loop, log_timer);
@@ -224,37 +211,31 @@ TEST(stop_ends_the_innermost_run_only)
     CHECK_EQ(gs_timer_start(&last, GS_NEVER), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_STR(calls, "(i)l");
-    gs_loop_free(loop);
 }
 
-TEST(run_once_waits_until_the_deadline_at_most)
+LOOP_TEST(run_once_waits_until_the_deadline_at_most)
 {
-    loop = new_loop();
     uint64_t start_ns = gs_clock_now();
     CHECK_EQ(gs_loop_run_once(loop, start_ns + 3 * GS_MILLISECOND), 0);
     CHECK(gs_clock_now() >= start_ns + 3 * GS_MILLISECOND);
     CHECK_EQ(gs_loop_run_once(loop, start_ns), 0);
     CHECK_EQ(gs_loop_run_once(loop, 0), 0);
-    gs_loop_free(loop);
 }
 
-TEST(wake_ends_the_next_wait_and_no_other)
+LOOP_TEST(wake_ends_the_next_wait_and_no_other)
 {
-    loop = new_loop();
     gs_loop_wake(loop);
     gs_loop_wake(loop);
     CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 0);
     uint64_t start_ns = gs_clock_now();
     CHECK_EQ(gs_loop_run_once(loop, start_ns + 2 * GS_MILLISECOND), 0);
     CHECK(gs_clock_now() >= start_ns + 2 * GS_MILLISECOND);
-    gs_loop_free(loop);
 }
 
-TEST(counts_have_iterations_and_callbacks)
+LOOP_TEST(counts_have_iterations_and_callbacks)
 {
     struct gs_loop_counts counts;
-    struct gs_timer timer;
-    loop = new_loop();
+    static struct gs_timer timer;
     gs_timer_init(&timer, loop, log_timer);
     timer.watcher.data = "";
     CHECK_EQ(gs_timer_start_repeat(&timer, 1, 1), 0);
@@ -264,7 +245,6 @@ TEST(counts_have_iterations_and_callbacks)
     CHECK_EQ(counts.iterations, 5);
     CHECK_EQ(counts.callbacks, 5);
     CHECK_EQ(counts.interest_calls, 0);
-    gs_loop_free(loop);
 }
 
 /* Runs in the child process; the exit status is the number of the failed check. */

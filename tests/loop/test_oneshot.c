@@ -1,9 +1,8 @@
 /* gs_oneshot waits for a descriptor or a deadline, whichever comes first. */
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
-
 static struct gs_loop *loop;
+static int pair[2];
 static int count;
 static unsigned last_events;
 
@@ -36,26 +35,21 @@ static void set_up(void)
     last_events = 999;
 }
 
-TEST(descriptor_that_is_ready_first_stops_the_deadline)
+#define PAIR_TEST(name_)                                                                           \
+    FIXTURE_TEST(name_, set_up(); connect_pair(pair), gs_loop_free(loop); close_pair(pair))
+
+PAIR_TEST(descriptor_that_is_ready_first_stops_the_deadline)
 {
-    int pair[2];
-    set_up();
-    connect_pair(pair);
     put_byte(pair[1]);
     struct gs_oneshot *oneshot = new_oneshot(free_oneshot);
     CHECK_EQ(gs_oneshot_start(oneshot, pair[0], GS_READ, gs_clock_now() + GS_SECOND), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(count, 1);
     CHECK_EQ(last_events, GS_READ);
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
-TEST(deadline_that_passes_first_stops_the_descriptor)
+PAIR_TEST(deadline_that_passes_first_stops_the_descriptor)
 {
-    int pair[2];
-    set_up();
-    connect_pair(pair);
     struct gs_oneshot *oneshot = new_oneshot(free_oneshot);
     CHECK_EQ(gs_oneshot_start(oneshot, pair[0], GS_READ, 1), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
@@ -63,31 +57,21 @@ TEST(deadline_that_passes_first_stops_the_descriptor)
     CHECK_EQ(last_events, 0);
     put_byte(pair[1]);
     CHECK_EQ(step(loop), 0);
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
-TEST(both_at_once_are_one_call)
+PAIR_TEST(both_at_once_are_one_call)
 {
-    int pair[2];
-    set_up();
-    connect_pair(pair);
     put_byte(pair[1]);
     struct gs_oneshot *oneshot = new_oneshot(free_oneshot);
     CHECK_EQ(gs_oneshot_start(oneshot, pair[0], GS_READ | GS_WRITE, 1), 0);
     CHECK_EQ(step(loop), 1);
     CHECK_EQ(step(loop), 0);
     CHECK_EQ(last_events, GS_READ | GS_WRITE);
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
-TEST(either_alone_is_enough)
+PAIR_TEST(either_alone_is_enough)
 {
-    int pair[2];
-    struct gs_oneshot oneshot;
-    set_up();
-    connect_pair(pair);
+    static struct gs_oneshot oneshot;
     gs_oneshot_init(&oneshot, loop, on_oneshot);
     CHECK_EQ(gs_oneshot_start(&oneshot, -1, GS_READ, 1), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
@@ -96,24 +80,17 @@ TEST(either_alone_is_enough)
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(last_events, GS_WRITE);
     CHECK_EQ(count, 2);
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
-TEST(stopped_oneshot_is_never_called)
+PAIR_TEST(stopped_oneshot_is_never_called)
 {
-    int pair[2];
-    struct gs_oneshot oneshot;
-    set_up();
-    connect_pair(pair);
+    static struct gs_oneshot oneshot;
     gs_oneshot_init(&oneshot, loop, on_oneshot);
     gs_oneshot_stop(&oneshot);
     CHECK_EQ(gs_oneshot_start(&oneshot, pair[0], GS_WRITE, 1), 0);
     gs_oneshot_stop(&oneshot);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(count, 0);
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
 TEST(oneshot_that_cannot_start_leaves_nothing_active)
@@ -130,7 +107,6 @@ TEST(oneshot_that_cannot_start_leaves_nothing_active)
 TEST(descriptor_that_the_kernel_refuses_is_one_call)
 {
     struct gs_oneshot oneshot;
-    int pair[2];
     set_up();
     connect_pair(pair);
     close_pair(pair);

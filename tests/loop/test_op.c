@@ -1,10 +1,7 @@
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
-#include <netinet/in.h>
-#include <sys/uio.h>
-
 static struct gs_loop *loop;
+static int pair[2];
 static struct gs_op a, b;
 static int64_t result_of_a, result_of_b;
 static int done;
@@ -24,9 +21,11 @@ static void set_up(void)
     done = 0;
 }
 
+#define PAIR_TEST(name_)                                                                           \
+    FIXTURE_TEST(name_, set_up(); connect_pair(pair), gs_loop_free(loop); close_pair(pair))
+
 TEST(receive_completes_when_bytes_have_arrived)
 {
-    int pair[2];
     char bytes[8] = "";
     set_up();
     connect_pair(pair);
@@ -45,12 +44,9 @@ TEST(receive_completes_when_bytes_have_arrived)
     close(pair[0]);
 }
 
-TEST(active_operation_cannot_be_started)
+PAIR_TEST(active_operation_cannot_be_started)
 {
-    int pair[2];
-    char byte;
-    set_up();
-    connect_pair(pair);
+    static char byte;
     CHECK_EQ(gs_op_recv(&a, pair[0], &byte, 1, 0), 0);
     CHECK_EQ(gs_op_recv(&a, pair[0], &byte, 1, 0), -EBUSY);
     CHECK_EQ(gs_op_send(&a, pair[0], &byte, 1, 0), -EBUSY);
@@ -59,16 +55,11 @@ TEST(active_operation_cannot_be_started)
     CHECK_EQ(gs_op_write(&a, pair[0], &byte, 1, GS_OP_CURRENT_OFFSET), -EBUSY);
     CHECK_EQ(gs_op_recv(&b, -1, &byte, 1, 0), -EBADF);
     CHECK_EQ(gs_op_recv(&b, pair[1], &byte, 1, 0), 0);
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
-TEST(callback_is_not_called_from_the_starting_call)
+PAIR_TEST(callback_is_not_called_from_the_starting_call)
 {
-    int pair[2];
-    char byte;
-    set_up();
-    connect_pair(pair);
+    static char byte;
     put_byte(pair[1]);
     CHECK_EQ(gs_op_recv(&a, pair[0], &byte, 1, 0), 0);
     CHECK_EQ(gs_op_send(&b, pair[0], "x", 1, 0), 0);
@@ -77,28 +68,18 @@ TEST(callback_is_not_called_from_the_starting_call)
     CHECK_EQ(done, 2);
     CHECK_EQ(result_of_a, 1);
     CHECK_EQ(result_of_b, 1);
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
-TEST(send_that_does_not_block_costs_no_interest)
+PAIR_TEST(send_that_does_not_block_costs_no_interest)
 {
-    int pair[2];
-    set_up();
-    connect_pair(pair);
     CHECK_EQ(gs_op_send(&a, pair[0], "hello", 5, 0), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(result_of_a, 5);
     CHECK_INTEREST(loop, 0);
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
-TEST(send_waits_until_there_is_room_on_blocking_sockets_too)
+PAIR_TEST(send_waits_until_there_is_room_on_blocking_sockets_too)
 {
-    int pair[2];
-    set_up();
-    connect_pair(pair);
     fill(pair[0]);
     fcntl(pair[0], F_SETFL, 0);
     CHECK_EQ(gs_op_send(&a, pair[0], "hello", 5, 0), 0);
@@ -108,13 +89,10 @@ TEST(send_waits_until_there_is_room_on_blocking_sockets_too)
     drain(pair[1]);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(result_of_a, 5);
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
 TEST(errors_are_results)
 {
-    int pair[2];
     char byte;
     set_up();
     connect_pair(pair);
@@ -198,12 +176,9 @@ TEST(blocking_pipe_neither_blocks_the_loop_nor_loses_bytes)
     close_pair(ends);
 }
 
-TEST(cancelled_operation_is_called_back_once_with_that_result)
+PAIR_TEST(cancelled_operation_is_called_back_once_with_that_result)
 {
-    int pair[2];
-    char byte;
-    set_up();
-    connect_pair(pair);
+    static char byte;
     CHECK_EQ(gs_op_recv(&a, pair[0], &byte, 1, 0), 0);
     gs_op_cancel(&a);
     gs_op_cancel(&a);
@@ -217,13 +192,11 @@ TEST(cancelled_operation_is_called_back_once_with_that_result)
     CHECK_EQ(gs_op_recv(&a, pair[0], &byte, 1, 0), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(result_of_a, 1);
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
 TEST(close_of_the_descriptor_cancels_active_operations)
 {
-    int pair[2], next[2];
+    int next[2];
     char byte;
     set_up();
     connect_pair(pair);
@@ -249,27 +222,21 @@ TEST(close_of_the_descriptor_cancels_active_operations)
     close_pair(next);
 }
 
-TEST(message_is_gathered_from_several_buffers)
+PAIR_TEST(message_is_gathered_from_several_buffers)
 {
-    int pair[2];
-    char bytes[16] = "";
+    static char bytes[16] = "";
     struct iovec parts[] = {{"ab", 2}, {"", 0}, {"cde", 3}};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 3};
-    set_up();
-    connect_pair(pair);
     CHECK_EQ(gs_op_sendmsg(&a, pair[0], &message, 0), 0);
     CHECK_EQ(gs_op_sendmsg(&a, pair[0], &message, 0), -EBUSY);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(result_of_a, 5);
     CHECK_EQ(read(pair[1], bytes, sizeof bytes), 5);
     CHECK_STR(bytes, "abcde");
-    gs_loop_free(loop);
-    close_pair(pair);
 }
 
 TEST(file_is_flushed_and_other_descriptors_are_refused)
 {
-    int pair[2];
     set_up();
     FILE *file = tmpfile();
     CHECK_EQ(gs_op_fsync(&a, fileno(file)), 0);
@@ -299,7 +266,6 @@ static void again(struct gs_op *op, int64_t result)
 
 TEST(operations_started_in_callbacks_play_ping_pong_with_one_change_of_interest)
 {
-    int pair[2];
     set_up();
     connect_pair(pair);
     gs_op_init(&a, loop, again);

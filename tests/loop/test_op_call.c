@@ -2,16 +2,9 @@
 #include "base/sanitized.h"
 #include "tests/loop/fixture.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
 #include <linux/openat2.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <semaphore.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 static struct gs_loop *loop;
 static struct gs_op op, other;
@@ -109,10 +102,11 @@ static int count_descriptors(void)
 
 static const struct open_how for_reading = {.flags = O_RDONLY | O_CLOEXEC};
 
-TEST(opened_file_can_be_read)
+#define CALL_TEST(name_) FIXTURE_TEST(name_, set_up(), gs_loop_free(loop))
+
+CALL_TEST(opened_file_can_be_read)
 {
-    char bytes[8];
-    set_up();
+    static char bytes[8];
     CHECK_EQ(gs_op_open(&op, AT_FDCWD, "/dev/zero", &for_reading), 0);
     CHECK_EQ(gs_op_open(&op, AT_FDCWD, "/dev/zero", &for_reading), -EBUSY);
     CHECK_EQ(done, 0);
@@ -123,12 +117,10 @@ TEST(opened_file_can_be_read)
     CHECK_EQ(read((int)result, bytes, 8), 8);
     close((int)result);
     gs_loop_check(loop);
-    gs_loop_free(loop);
 }
 
-TEST(path_is_relative_to_the_directory_and_errors_are_results)
+CALL_TEST(path_is_relative_to_the_directory_and_errors_are_results)
 {
-    set_up();
     int folder = open("/dev", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     CHECK_EQ(gs_op_open(&op, folder, "null", &for_reading), 0);
     CHECK_EQ(gs_op_open(&other, folder, "no-such-file", &for_reading), 0);
@@ -141,14 +133,12 @@ TEST(path_is_relative_to_the_directory_and_errors_are_results)
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(result, -EBADF);
     close(folder);
-    gs_loop_free(loop);
 }
 
-TEST(operation_can_be_used_for_a_descriptor_and_without_one)
+CALL_TEST(operation_can_be_used_for_a_descriptor_and_without_one)
 {
-    char bytes[4];
+    static char bytes[4];
     int fds[2];
-    set_up();
     CHECK_EQ(pipe2(fds, O_CLOEXEC | O_NONBLOCK), 0);
     for (int i = 0; i < 5; i++) {
         CHECK_EQ(gs_op_open(&op, AT_FDCWD, "/dev/null", &for_reading), 0);
@@ -162,13 +152,11 @@ TEST(operation_can_be_used_for_a_descriptor_and_without_one)
     }
     close(fds[0]);
     close(fds[1]);
-    gs_loop_free(loop);
 }
 
-TEST(lack_of_descriptors_is_a_result)
+CALL_TEST(lack_of_descriptors_is_a_result)
 {
     struct rlimit limit, lower;
-    set_up();
     /* Now the loop has opened all that it needs. */
     CHECK_EQ(gs_op_open(&op, AT_FDCWD, "/dev/null", &for_reading), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
@@ -181,14 +169,12 @@ TEST(lack_of_descriptors_is_a_result)
     setrlimit(RLIMIT_NOFILE, &limit);
     CHECK_EQ(err, 0);
     CHECK_EQ(result, -EMFILE);
-    gs_loop_free(loop);
 }
 
 /* In the pool it waits for its turn behind the open of the FIFO. */
-TEST(canceled_open_has_one_callback)
+CALL_TEST(canceled_open_has_one_callback)
 {
     int before;
-    set_up();
     make_fifo();
     before = count_descriptors();
     gs_loop_set_work_threads(loop, 1);
@@ -208,13 +194,11 @@ TEST(canceled_open_has_one_callback)
     close(writer);
     CHECK_EQ(count_descriptors(), before);
     remove_fifo();
-    gs_loop_free(loop);
 }
 
 /* A FIFO without a writer. In the pool the open goes on until there is one. */
-TEST(open_that_blocks_does_not_block_the_loop)
+CALL_TEST(open_that_blocks_does_not_block_the_loop)
 {
-    set_up();
     make_fifo();
     CHECK_EQ(gs_op_open(&op, AT_FDCWD, fifo, &for_reading), 0);
     CHECK_EQ(gs_op_resolve(&other, "127.0.0.1", NULL, NULL, &addresses), 0);
@@ -231,7 +215,6 @@ TEST(open_that_blocks_does_not_block_the_loop)
         close((int)result);
     close(writer);
     remove_fifo();
-    gs_loop_free(loop);
 }
 
 TEST(loop_can_be_freed_while_a_file_is_opened)
@@ -325,17 +308,15 @@ TEST(name_is_resolved)
     gs_loop_free(loop);
 }
 
-TEST(errors_of_a_look_up_are_results)
+CALL_TEST(errors_of_a_look_up_are_results)
 {
     const struct addrinfo numeric = {.ai_flags = AI_NUMERICHOST}, invalid = {.ai_family = 99};
-    set_up();
     CHECK_EQ(gs_op_resolve(&op, "no number", NULL, &numeric, &addresses), 0);
     CHECK_EQ(gs_op_resolve(&other, "127.0.0.1", "80", &invalid, &addresses), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(result, -GS_ENONAME);
     CHECK_EQ(other_result, -EINVAL);
     CHECK(!addresses);
-    gs_loop_free(loop);
 }
 
 TEST(canceled_look_up_is_abandoned_though_it_has_started)
@@ -371,9 +352,8 @@ TEST(loop_can_be_freed_during_a_look_up)
     wait_for(&has_returned);
 }
 
-TEST(canceled_operations_that_have_not_started_call_back)
+CALL_TEST(canceled_operations_that_have_not_started_call_back)
 {
-    set_up();
     occupy_look_ups();
     CHECK_EQ(gs_op_resolve(&op, QUICK, NULL, NULL, &addresses), 0);
     gs_op_cancel(&op);
@@ -386,7 +366,6 @@ TEST(canceled_operations_that_have_not_started_call_back)
     CHECK_EQ(other_result, 0);
     CHECK(!addresses);
     freeaddrinfo(other_addresses);
-    gs_loop_free(loop);
 }
 
 static void visit(struct gs_watcher *watcher, void *data)
@@ -395,10 +374,9 @@ static void visit(struct gs_watcher *watcher, void *data)
     ++*(int *)data;
 }
 
-TEST(walk_visits_the_operation_and_not_what_the_pool_does_for_it)
+CALL_TEST(walk_visits_the_operation_and_not_what_the_pool_does_for_it)
 {
     int visits = 0;
-    set_up();
     CHECK_EQ(gs_op_resolve(&op, SLOW, NULL, NULL, &addresses), 0);
     CHECK_EQ(gs_loop_walk(loop, GS_WATCHERS_ALL, visit, &visits), 1);
     gs_watcher_unref(&op.io.watcher);
@@ -409,14 +387,12 @@ TEST(walk_visits_the_operation_and_not_what_the_pool_does_for_it)
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(result, 0);
     freeaddrinfo(addresses);
-    gs_loop_free(loop);
 }
 
-TEST(many_operations_at_once)
+CALL_TEST(many_operations_at_once)
 {
     static struct gs_op opens[100], look_ups[100];
     static struct addrinfo *found[100];
-    set_up();
     for (int i = 0; i < 100; i++) {
         gs_op_init(&opens[i], loop, on_done);
         gs_op_init(&look_ups[i], loop, on_done);
@@ -431,7 +407,6 @@ TEST(many_operations_at_once)
     for (int i = 0; i < 100; i++)
         if (found[i])
             freeaddrinfo(found[i]);
-    gs_loop_free(loop);
 }
 
 /* ---- After a fork ---- */

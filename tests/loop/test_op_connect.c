@@ -1,11 +1,6 @@
 /* Connecting as an operation of the loop. */
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
-#include <netinet/in.h>
-#include <stddef.h>
-#include <sys/un.h>
-
 static struct gs_loop *loop;
 static struct gs_op connecting, other;
 static int64_t result;

@@ -1,10 +1,6 @@
 /* Sending datagrams when the receiver's queue is full. */
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
-#include <stddef.h>
-#include <sys/un.h>
-
 static struct gs_loop *loop;
 static struct gs_op sending;
 static int64_t result;

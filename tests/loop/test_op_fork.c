@@ -1,11 +1,6 @@
 /* Operations that are active during a fork belong to the parent only. */
 #include "tests/loop/op_fixture.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <sys/wait.h>
-
 static void on_end(struct gs_op *each, int64_t result)
 {
     (void)each;

@@ -1,10 +1,6 @@
 /* Multishot operations, and behaviour that occurs only when the kernel executes operations. */
 #include "tests/loop/op_fixture.h"
 
-#include <errno.h>
-#include <netinet/in.h>
-#include <sys/wait.h>
-
 static int accepted[64], accepted_n;
 
 static void on_connection(struct gs_op *each, int64_t result)

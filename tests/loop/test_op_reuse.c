@@ -2,44 +2,25 @@
  * file at once: the operation ends, and the other file is left alone. */
 #include "tests/loop/op_fixture.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <sys/un.h>
-#include <unistd.h>
-
 static int fds[2], other[2];
 static char bytes[16];
 
 enum file_kind { READABLE, WRITABLE, LISTENER };
 
+/* A function that starts an operation. */
+#define START(name_, ...)                                                                          \
+    static int name_(void)                                                                         \
+    {                                                                                              \
+        return __VA_ARGS__;                                                                        \
+    }
+
 /* ---- The operations ---- */
 
-static int start_recv(void)
-{
-    return gs_op_recv(&op, fds[0], bytes, sizeof bytes, 0);
-}
-
-static int start_read(void)
-{
-    return gs_op_read(&op, fds[0], bytes, sizeof bytes, GS_OP_CURRENT_OFFSET);
-}
-
-static int start_recv_multishot(void)
-{
-    return gs_op_recv_multishot(&op, fds[0]);
-}
-
-static int start_send(void)
-{
-    return gs_op_send(&op, fds[0], "stray", 5, 0);
-}
-
-static int start_write(void)
-{
-    return gs_op_write(&op, fds[0], "stray", 5, GS_OP_CURRENT_OFFSET);
-}
+START(start_recv, gs_op_recv(&op, fds[0], bytes, sizeof bytes, 0))
+START(start_read, gs_op_read(&op, fds[0], bytes, sizeof bytes, GS_OP_CURRENT_OFFSET))
+START(start_recv_multishot, gs_op_recv_multishot(&op, fds[0]))
+START(start_send, gs_op_send(&op, fds[0], "stray", 5, 0))
+START(start_write, gs_op_write(&op, fds[0], "stray", 5, GS_OP_CURRENT_OFFSET))
 
 static int start_sendmsg(void)
 {
@@ -48,15 +29,8 @@ static int start_sendmsg(void)
     return gs_op_sendmsg(&op, fds[0], &message, 0);
 }
 
-static int start_accept(void)
-{
-    return gs_op_accept(&op, fds[0], SOCK_CLOEXEC);
-}
-
-static int start_accept_multishot(void)
-{
-    return gs_op_accept_multishot(&op, fds[0], SOCK_CLOEXEC);
-}
+START(start_accept, gs_op_accept(&op, fds[0], SOCK_CLOEXEC))
+START(start_accept_multishot, gs_op_accept_multishot(&op, fds[0], SOCK_CLOEXEC))
 
 static const struct operation {
     const char *name;

@@ -40,9 +40,10 @@ static void tear_down(void)
     close_pair(pair);
 }
 
-TEST(prepares_then_checks_then_descriptors_then_asyncs_then_timers)
+#define ORDER_TEST(name_) FIXTURE_TEST(name_, set_up(), tear_down())
+
+ORDER_TEST(prepares_then_checks_then_descriptors_then_asyncs_then_timers)
 {
-    set_up();
     CHECK_EQ(gs_timer_start(&timer, 0), 0);
     gs_async_start(&async);
     gs_async_send(&async);
@@ -55,12 +56,10 @@ TEST(prepares_then_checks_then_descriptors_then_asyncs_then_timers)
     gs_prepare_start(&other_prepare);
     CHECK_EQ(step(loop), 7);
     CHECK_STR(calls, "pPcCrat");
-    tear_down();
 }
 
-TEST(higher_priority_is_called_first)
+ORDER_TEST(higher_priority_is_called_first)
 {
-    set_up();
     gs_watcher_set_priority(&timer.watcher, 2);
     gs_watcher_set_priority(&async.watcher, 1);
     gs_watcher_set_priority(&check.watcher, -1);
@@ -76,12 +75,10 @@ TEST(higher_priority_is_called_first)
     gs_prepare_start(&other_prepare);
     CHECK_EQ(step(loop), 6);
     CHECK_STR(calls, "Pptacr");
-    tear_down();
 }
 
-TEST(idle_watchers_are_called_when_nothing_else_is_pending_and_keep_the_loop_from_waiting)
+ORDER_TEST(idle_watchers_are_called_when_nothing_else_is_pending_and_keep_the_loop_from_waiting)
 {
-    set_up();
     gs_idle_start(&idle);
     gs_idle_start(&other_idle);
     start_io(&io, pair[0], GS_READ);
@@ -92,17 +89,14 @@ TEST(idle_watchers_are_called_when_nothing_else_is_pending_and_keep_the_loop_fro
     gs_idle_stop(&idle);
     CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     CHECK_STR(calls, "iIrI");
-    tear_down();
 }
 
-TEST(check_watchers_do_not_keep_idle_ones_from_being_called)
+ORDER_TEST(check_watchers_do_not_keep_idle_ones_from_being_called)
 {
-    set_up();
     gs_idle_start(&idle);
     gs_check_start(&check);
     CHECK_EQ(step(loop), 2);
     CHECK_STR(calls, "ci");
-    tear_down();
 }
 
 static void start_reading(struct gs_prepare *watcher)
@@ -112,16 +106,14 @@ static void start_reading(struct gs_prepare *watcher)
         start_io(&io, pair[0], GS_READ);
 }
 
-TEST(interest_of_a_prepare_callback_is_applied_before_the_wait)
+ORDER_TEST(interest_of_a_prepare_callback_is_applied_before_the_wait)
 {
-    set_up();
     gs_prepare_init(&prepare, loop, start_reading);
     prepare.watcher.data = "p";
     put_byte(pair[1]);
     gs_prepare_start(&prepare);
     CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 2);
     CHECK_STR(calls, "pr");
-    tear_down();
 }
 
 static void stop_both_and_start_check(struct gs_prepare *watcher)
@@ -132,9 +124,8 @@ static void stop_both_and_start_check(struct gs_prepare *watcher)
     gs_check_start(&check);
 }
 
-TEST(prepare_stopped_by_another_is_not_called)
+ORDER_TEST(prepare_stopped_by_another_is_not_called)
 {
-    set_up();
     gs_prepare_init(&prepare, loop, stop_both_and_start_check);
     prepare.watcher.data = "p";
     gs_prepare_start(&prepare);
@@ -142,7 +133,6 @@ TEST(prepare_stopped_by_another_is_not_called)
     CHECK_EQ(step(loop), 2);
     CHECK_EQ(step(loop), 1);
     CHECK_STR(calls, "pcc");
-    tear_down();
 }
 
 static void start_other(struct gs_prepare *watcher)
@@ -151,16 +141,14 @@ static void start_other(struct gs_prepare *watcher)
     gs_prepare_start(&other_prepare);
 }
 
-TEST(prepare_started_by_another_is_called_from_the_next_iteration_on)
+ORDER_TEST(prepare_started_by_another_is_called_from_the_next_iteration_on)
 {
-    set_up();
     gs_prepare_init(&prepare, loop, start_other);
     prepare.watcher.data = "p";
     gs_prepare_start(&prepare);
     CHECK_EQ(step(loop), 1);
     CHECK_EQ(step(loop), 2);
     CHECK_STR(calls, "ppP");
-    tear_down();
 }
 
 static void feed_itself_and_timer(struct gs_io *watcher, unsigned events)
@@ -171,9 +159,8 @@ static void feed_itself_and_timer(struct gs_io *watcher, unsigned events)
     gs_watcher_feed(&timer.watcher, 0);
 }
 
-TEST(what_is_fed_in_a_callback_is_called_in_the_next_iteration_which_does_not_wait)
+ORDER_TEST(what_is_fed_in_a_callback_is_called_in_the_next_iteration_which_does_not_wait)
 {
-    set_up();
     gs_io_init(&io, loop, feed_itself_and_timer);
     io.watcher.data = "r";
     gs_watcher_set_priority(&timer.watcher, 2);
@@ -184,12 +171,10 @@ TEST(what_is_fed_in_a_callback_is_called_in_the_next_iteration_which_does_not_wa
     CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 2);
     CHECK_STR(calls, "rtr");
     CHECK(!gs_watcher_is_active(&timer.watcher));
-    tear_down();
 }
 
-TEST(every_kind_of_watcher_can_be_fed_while_active)
+ORDER_TEST(every_kind_of_watcher_can_be_fed_while_active)
 {
-    set_up();
     struct gs_watcher *all[] = {&io.watcher,   &timer.watcher,   &async.watcher,
                                 &idle.watcher, &prepare.watcher, &check.watcher};
     for (size_t i = 0; i < sizeof all / sizeof *all; i++)
@@ -205,7 +190,6 @@ TEST(every_kind_of_watcher_can_be_fed_while_active)
         gs_watcher_feed(all[i], 0);
     CHECK_EQ(step(loop), 7);
     CHECK_STR(calls, "prtipca");
-    tear_down();
 }
 
 static void run_nested(struct gs_timer *watcher)
@@ -216,10 +200,9 @@ static void run_nested(struct gs_timer *watcher)
     strcat(calls, ".");
 }
 
-TEST(nested_iteration_calls_the_rest_of_the_outer_one_first)
+ORDER_TEST(nested_iteration_calls_the_rest_of_the_outer_one_first)
 {
-    struct gs_timer second;
-    set_up();
+    static struct gs_timer second;
     gs_timer_init(&second, loop, log_timer);
     second.watcher.data = "s";
     gs_timer_init(&timer, loop, run_nested);
@@ -229,5 +212,4 @@ TEST(nested_iteration_calls_the_rest_of_the_outer_one_first)
     CHECK_EQ(gs_timer_start(&second, 2), 0);
     CHECK_EQ(gs_loop_run_once(loop, 0), 4);
     CHECK_STR(calls, "ptps.");
-    tear_down();
 }

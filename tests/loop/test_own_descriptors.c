@@ -1,15 +1,11 @@
 /* The numbers of the library's own descriptors. The first test begins before they are moved. */
 #include "tests/test.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <gossamer/loop.h>
 #include <gossamer/own_descriptors.h>
 #include <gossamer/sys.h>
 #include <linux/close_range.h>
 #include <sys/eventfd.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #define FLOOR 800
 

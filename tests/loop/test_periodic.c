@@ -2,9 +2,7 @@
 #include "tests/loop/fixture.h"
 #include "tests/refused_call.h"
 
-#include <errno.h>
 #include <sys/eventfd.h>
-#include <sys/syscall.h>
 
 static struct gs_loop *loop;
 static struct gs_periodic a, b;
@@ -41,9 +39,10 @@ static const char *calls_at(uint64_t now_ns)
     return calls;
 }
 
-TEST(periodic_fires_once_at_its_time_and_is_inactive_then)
+#define PERIODIC_TEST(name_) FIXTURE_TEST(name_, set_up(), gs_loop_free(loop))
+
+PERIODIC_TEST(periodic_fires_once_at_its_time_and_is_inactive_then)
 {
-    set_up();
     CHECK_EQ(gs_periodic_start(&a, 1500), 0);
     CHECK_EQ(gs_periodic_next(&a), 1500);
     CHECK_STR(calls_at(1499), "");
@@ -52,21 +51,17 @@ TEST(periodic_fires_once_at_its_time_and_is_inactive_then)
     CHECK(!gs_watcher_is_active(&a.watcher));
     CHECK_STR(calls_at(3000), "");
     CHECK_EQ(gs_loop_run(loop), 0);
-    gs_loop_free(loop);
 }
 
-TEST(time_that_has_passed_already_fires_at_once)
+PERIODIC_TEST(time_that_has_passed_already_fires_at_once)
 {
-    set_up();
     CHECK_EQ(gs_periodic_start(&a, 0), 0);
     CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     CHECK_STR(calls, "a");
-    gs_loop_free(loop);
 }
 
-TEST(interval_fires_at_its_multiples_from_the_offset)
+PERIODIC_TEST(interval_fires_at_its_multiples_from_the_offset)
 {
-    set_up();
     CHECK_EQ(gs_periodic_start_repeat(&a, 30, 100), 0);
     CHECK_EQ(gs_periodic_next(&a), 1030);
     CHECK_STR(calls_at(1029), "");
@@ -77,12 +72,10 @@ TEST(interval_fires_at_its_multiples_from_the_offset)
     CHECK_EQ(gs_periodic_next(&a), 1230);
     CHECK_EQ(gs_periodic_start_repeat(&b, 777777, 0), -EINVAL);
     CHECK(!gs_watcher_is_active(&b.watcher));
-    gs_loop_free(loop);
 }
 
-TEST(offset_may_lie_in_the_future_and_beyond_the_interval)
+PERIODIC_TEST(offset_may_lie_in_the_future_and_beyond_the_interval)
 {
-    set_up();
     CHECK_EQ(gs_periodic_start_repeat(&a, 100000000000030, 100), 0);
     CHECK_EQ(gs_periodic_next(&a), 1030);
     wall_ns = 5;
@@ -91,22 +84,18 @@ TEST(offset_may_lie_in_the_future_and_beyond_the_interval)
     wall_ns = GS_NEVER - 50;
     CHECK_EQ(gs_periodic_start_repeat(&b, 0, 1000), 0);
     CHECK_EQ(gs_periodic_next(&b), GS_NEVER);
-    gs_loop_free(loop);
 }
 
-TEST(times_that_passed_unseen_or_were_jumped_over_are_called_for_once)
+PERIODIC_TEST(times_that_passed_unseen_or_were_jumped_over_are_called_for_once)
 {
-    set_up();
     CHECK_EQ(gs_periodic_start_repeat(&a, 0, 100), 0);
     CHECK_STR(calls_at(1000000050), "a");
     CHECK_EQ(gs_periodic_next(&a), 1000000100);
     CHECK_STR(calls_at(1000000099), "");
-    gs_loop_free(loop);
 }
 
-TEST(jump_back_makes_the_next_time_the_first_after_it)
+PERIODIC_TEST(jump_back_makes_the_next_time_the_first_after_it)
 {
-    set_up();
     wall_ns = 1000000;
     CHECK_EQ(gs_periodic_start_repeat(&a, 0, 100), 0);
     CHECK_EQ(gs_periodic_start(&b, 1000500), 0);
@@ -116,23 +105,19 @@ TEST(jump_back_makes_the_next_time_the_first_after_it)
     CHECK_EQ(gs_periodic_next(&b), 1000500);
     CHECK_STR(calls_at(5100), "a");
     CHECK_STR(calls_at(1000500), "ab");
-    gs_loop_free(loop);
 }
 
-TEST(jump_back_by_less_than_the_interval_may_bring_a_time_twice)
+PERIODIC_TEST(jump_back_by_less_than_the_interval_may_bring_a_time_twice)
 {
-    set_up();
     CHECK_EQ(gs_periodic_start_repeat(&a, 0, 100), 0);
     CHECK_STR(calls_at(1100), "a");
     CHECK_STR(calls_at(1099), "");
     CHECK_STR(calls_at(1100), "a");
     CHECK_STR(calls_at(1100), "");
-    gs_loop_free(loop);
 }
 
-TEST(jump_back_between_two_starts_is_seen_for_the_first)
+PERIODIC_TEST(jump_back_between_two_starts_is_seen_for_the_first)
 {
-    set_up();
     wall_ns = 10050;
     CHECK_EQ(gs_periodic_start_repeat(&a, 0, 100), 0);
     wall_ns = 2050;
@@ -140,18 +125,15 @@ TEST(jump_back_between_two_starts_is_seen_for_the_first)
     CHECK_STR(calls_at(2100), "");
     CHECK_EQ(gs_periodic_next(&a), 2200);
     CHECK_STR(calls_at(2200), "ba");
-    gs_loop_free(loop);
 }
 
-TEST(jump_back_ends_no_time_that_is_due_all_the_same)
+PERIODIC_TEST(jump_back_ends_no_time_that_is_due_all_the_same)
 {
-    set_up();
     CHECK_EQ(gs_periodic_start_repeat(&a, 0, 100), 0);
     wall_ns = 5000;
     CHECK_EQ(gs_periodic_start(&b, 6000), 0);
     CHECK_STR(calls_at(4500), "a");
     CHECK_STR(calls_at(6000), "ab");
-    gs_loop_free(loop);
 }
 
 static uint64_t queried_at_ns, next_ns;
@@ -163,9 +145,8 @@ static uint64_t reschedule(struct gs_periodic *periodic, uint64_t now_ns)
     return next_ns;
 }
 
-TEST(reschedule_callback_returns_each_next_time)
+PERIODIC_TEST(reschedule_callback_returns_each_next_time)
 {
-    set_up();
     next_ns = 1700;
     CHECK_EQ(gs_periodic_start_with(&a, reschedule), 0);
     CHECK_EQ(queried_at_ns, 1000);
@@ -181,25 +162,21 @@ TEST(reschedule_callback_returns_each_next_time)
     CHECK_STR(calls_at(300), "");
     CHECK_EQ(queried_at_ns, 300);
     CHECK_STR(calls_at(400), "a");
-    gs_loop_free(loop);
 }
 
-TEST(rescheduled_time_that_is_not_later_counts_as_the_next_nanosecond)
+PERIODIC_TEST(rescheduled_time_that_is_not_later_counts_as_the_next_nanosecond)
 {
-    set_up();
     next_ns = 0;
     CHECK_EQ(gs_periodic_start_with(&a, reschedule), 0);
     CHECK_EQ(gs_periodic_next(&a), 1001);
     CHECK_STR(calls_at(1001), "a");
     CHECK_STR(calls_at(1001), "");
     CHECK_STR(calls_at(1002), "a");
-    gs_loop_free(loop);
 }
 
-TEST(periodics_are_called_by_priority_and_then_by_time)
+PERIODIC_TEST(periodics_are_called_by_priority_and_then_by_time)
 {
-    struct gs_periodic c;
-    set_up();
+    static struct gs_periodic c;
     gs_periodic_init(&c, loop, on_time);
     c.watcher.data = "c";
     gs_watcher_set_priority(&c.watcher, 1);
@@ -207,12 +184,10 @@ TEST(periodics_are_called_by_priority_and_then_by_time)
     CHECK_EQ(gs_periodic_start(&b, 1100), 0);
     CHECK_EQ(gs_periodic_start(&c, 1300), 0);
     CHECK_STR(calls_at(1400), "cba");
-    gs_loop_free(loop);
 }
 
-TEST(moved_periodic_is_not_called_for_its_former_time)
+PERIODIC_TEST(moved_periodic_is_not_called_for_its_former_time)
 {
-    set_up();
     CHECK_EQ(gs_periodic_start(&a, 1200), 0);
     CHECK_EQ(gs_periodic_start(&a, 1300), 0);
     CHECK_STR(calls_at(1250), "");
@@ -222,7 +197,6 @@ TEST(moved_periodic_is_not_called_for_its_former_time)
     CHECK_STR(calls_at(1999), "");
     CHECK_STR(calls_at(2000), "a");
     CHECK(gs_watcher_is_active(&a.watcher));
-    gs_loop_free(loop);
 }
 
 static void stop_both(struct gs_periodic *periodic)
@@ -232,9 +206,8 @@ static void stop_both(struct gs_periodic *periodic)
     gs_periodic_stop(&b);
 }
 
-TEST(periodic_stopped_before_its_call_is_not_called)
+PERIODIC_TEST(periodic_stopped_before_its_call_is_not_called)
 {
-    set_up();
     a.callback = b.callback = stop_both;
     CHECK_EQ(gs_periodic_start_repeat(&a, 0, 100), 0);
     CHECK_EQ(gs_periodic_start(&b, 1200), 0);
@@ -245,7 +218,6 @@ TEST(periodic_stopped_before_its_call_is_not_called)
     CHECK_STR(calls_at(1430), "b");
     gs_periodic_stop(&a);
     CHECK_EQ(gs_loop_run(loop), 0);
-    gs_loop_free(loop);
 }
 
 static void start_again(struct gs_periodic *periodic)
@@ -255,22 +227,19 @@ static void start_again(struct gs_periodic *periodic)
         abort();
 }
 
-TEST(periodic_started_in_its_own_callback_fires_in_the_next_iteration)
+PERIODIC_TEST(periodic_started_in_its_own_callback_fires_in_the_next_iteration)
 {
-    set_up();
     a.callback = start_again;
     CHECK_EQ(gs_periodic_start(&a, 1000), 0);
     CHECK_STR(calls_at(1000), "a");
     CHECK_STR(calls_at(1000), "a");
-    gs_loop_free(loop);
 }
 
-TEST(many_periodics_fire_in_the_order_of_their_times)
+PERIODIC_TEST(many_periodics_fire_in_the_order_of_their_times)
 {
     enum { N = 500 };
     static struct gs_periodic many[N];
     static unsigned fired_at[N];
-    set_up();
     for (unsigned i = 0; i < N; i++) {
         gs_periodic_init(&many[i], loop, on_time);
         many[i].watcher.data = "";
@@ -284,25 +253,21 @@ TEST(many_periodics_fire_in_the_order_of_their_times)
     }
     for (unsigned i = 0; i < N; i++)
         CHECK_EQ(fired_at[i], 2000 + i * 7919 % N);
-    gs_loop_free(loop);
 }
 
-TEST(wait_ends_when_the_real_clock_shows_the_time)
+PERIODIC_TEST(wait_ends_when_the_real_clock_shows_the_time)
 {
-    set_up();
     gs_loop_set_wall_clock(loop, NULL, NULL);
     uint64_t at_ns = gs_clock_wall() + 3 * GS_MILLISECOND;
     CHECK_EQ(gs_periodic_start(&a, at_ns), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_STR(calls, "a");
     CHECK(gs_clock_wall() >= at_ns);
-    gs_loop_free(loop);
 }
 
 /* The kernel makes this descriptor readable when the clock is set; the test replaces it. */
-TEST(clock_that_is_set_ends_a_wait)
+PERIODIC_TEST(clock_that_is_set_ends_a_wait)
 {
-    set_up();
     CHECK_EQ(gs_periodic_start(&a, 500 * GS_SECOND), 0);
     int set = eventfd(1, EFD_NONBLOCK);
     CHECK(dup2(set, loop->periodics.clock_jump.fd) >= 0);
@@ -311,13 +276,11 @@ TEST(clock_that_is_set_ends_a_wait)
     wall_ns = 500 * GS_SECOND;
     CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     CHECK_STR(calls, "a");
-    gs_loop_free(loop);
 }
 
-TEST(periodic_that_cannot_detect_jumps_does_not_start)
+PERIODIC_TEST(periodic_that_cannot_detect_jumps_does_not_start)
 {
     struct refused_call refused[] = {{SYS_timerfd_create, -EMFILE}, {SYS_timerfd_settime, -EINVAL}};
-    set_up();
     int next_fd = dup(0);
     close(next_fd);
     for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) {
@@ -332,5 +295,4 @@ TEST(periodic_that_cannot_detect_jumps_does_not_start)
     CHECK_EQ(fd, next_fd);
     CHECK_EQ(gs_periodic_start(&a, 1), 0);
     CHECK_EQ(step(loop), 1);
-    gs_loop_free(loop);
 }

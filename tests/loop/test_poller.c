@@ -1,8 +1,6 @@
 /* Selection of a poller, and the limits of each poller. */
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
-#include <sys/resource.h>
 #include <sys/select.h>
 
 static unsigned last_events;

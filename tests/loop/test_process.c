@@ -1,9 +1,7 @@
 /* A process that is fed, read and waited for on a loop. */
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
 #include <gossamer/process.h>
-#include <signal.h>
 
 enum { LARGE = 300000 };
 

@@ -1,14 +1,6 @@
 #include "base/sanitized.h"
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-
 static struct gs_loop *loop;
 static struct gs_signal a, b;
 
@@ -21,9 +13,10 @@ static void set_up(void)
     b.watcher.data = "b";
 }
 
-TEST(raised_signal_is_called_back_in_the_loop)
+#define SIGNAL_TEST(name_) FIXTURE_TEST(name_, set_up(), gs_loop_free(loop))
+
+SIGNAL_TEST(raised_signal_is_called_back_in_the_loop)
 {
-    set_up();
     CHECK_EQ(gs_signal_start(&a, SIGUSR1), 0);
     CHECK_EQ(gs_signal_start(&a, SIGUSR1), 0);
     CHECK_EQ(step(loop), 0);
@@ -31,13 +24,11 @@ TEST(raised_signal_is_called_back_in_the_loop)
     CHECK_STR(calls, "");
     CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     CHECK_EQ(step(loop), 0);
-    gs_loop_free(loop);
 }
 
-TEST(every_watcher_of_the_signal_is_called_and_of_no_other)
+SIGNAL_TEST(every_watcher_of_the_signal_is_called_and_of_no_other)
 {
-    struct gs_signal other;
-    set_up();
+    static struct gs_signal other;
     gs_signal_init(&other, loop, log_signal);
     other.watcher.data = "o";
     CHECK_EQ(gs_signal_start(&a, SIGUSR1), 0);
@@ -49,12 +40,10 @@ TEST(every_watcher_of_the_signal_is_called_and_of_no_other)
     raise(SIGUSR2);
     CHECK_EQ(step(loop), 1);
     CHECK_STR(calls, "abo");
-    gs_loop_free(loop);
 }
 
-TEST(impossible_signals_are_refused)
+SIGNAL_TEST(impossible_signals_are_refused)
 {
-    set_up();
     CHECK_EQ(gs_signal_start(&a, 0), -EINVAL);
     CHECK_EQ(gs_signal_start(&a, -1), -EINVAL);
     CHECK_EQ(gs_signal_start(&a, 65), -EINVAL);
@@ -62,14 +51,12 @@ TEST(impossible_signals_are_refused)
     CHECK_EQ(gs_signal_start(&a, SIGSTOP), -EINVAL);
     CHECK(!gs_watcher_is_active(&a.watcher));
     CHECK_EQ(gs_loop_run(loop), 0);
-    gs_loop_free(loop);
 }
 
-TEST(every_loop_that_watches_the_signal_calls_back)
+SIGNAL_TEST(every_loop_that_watches_the_signal_calls_back)
 {
     struct gs_loop *others[3];
-    struct gs_signal watchers[3];
-    set_up();
+    static struct gs_signal watchers[3];
     CHECK_EQ(gs_signal_start(&a, SIGUSR1), 0);
     for (int i = 0; i < 3; i++) {
         CHECK_EQ(gs_loop_new(&others[i]), 0);
@@ -97,7 +84,6 @@ TEST(every_loop_that_watches_the_signal_calls_back)
     struct sigaction action;
     CHECK_EQ(sigaction(SIGUSR1, NULL, &action), 0);
     CHECK(action.sa_handler == SIG_DFL);
-    gs_loop_free(loop);
 }
 
 static volatile sig_atomic_t former_calls;
@@ -108,9 +94,8 @@ static void previous_handler(int number)
     former_calls = former_calls + 1;
 }
 
-TEST(previous_action_is_restored_when_the_last_watcher_stops)
+SIGNAL_TEST(previous_action_is_restored_when_the_last_watcher_stops)
 {
-    set_up();
     signal(SIGUSR1, previous_handler);
     CHECK_EQ(gs_signal_start(&a, SIGUSR1), 0);
     CHECK_EQ(gs_signal_start(&b, SIGUSR1), 0);
@@ -124,18 +109,15 @@ TEST(previous_action_is_restored_when_the_last_watcher_stops)
     CHECK_EQ(former_calls, 1);
     CHECK_EQ(step(loop), 0);
     signal(SIGUSR1, SIG_DFL);
-    gs_loop_free(loop);
 }
 
-TEST(signal_stopped_after_it_was_raised_is_not_called)
+SIGNAL_TEST(signal_stopped_after_it_was_raised_is_not_called)
 {
-    set_up();
     CHECK_EQ(gs_signal_start(&a, SIGUSR1), 0);
     raise(SIGUSR1);
     gs_signal_stop(&a);
     CHECK_EQ(gs_signal_start(&a, SIGUSR1), 0);
     CHECK_EQ(step(loop), 0);
-    gs_loop_free(loop);
 }
 
 /* Relaxed: nothing but the signal orders the two threads. */
@@ -166,10 +148,9 @@ TEST(callback_sees_what_was_written_before_the_signal)
 
 static void *send_to_process(void *data)
 {
-    (void)data;
     usleep(2000);
     kill(getpid(), SIGUSR1);
-    return NULL;
+    return data;
 }
 
 TEST(signal_ends_an_unlimited_wait_whichever_thread_handles_it)

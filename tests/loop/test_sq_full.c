@@ -4,13 +4,6 @@
 
 #include "loop/uring.h"
 
-#include <errno.h>
-#include <netinet/in.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
-
 enum { FILLERS = 4096, WATCHED_SECONDS = 30 };
 
 static struct gs_loop *loop;

@@ -1,7 +1,5 @@
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
-
 static uint64_t clock_ns;
 
 static uint64_t read_clock(void *data)
@@ -32,49 +30,42 @@ static int step_at(uint64_t now_ns)
     return step(loop);
 }
 
-TEST(timer_fires_once_when_its_deadline_is_reached)
+#define TIMER_TEST(name_) FIXTURE_TEST(name_, set_up(), gs_loop_free(loop))
+
+TIMER_TEST(timer_fires_once_when_its_deadline_is_reached)
 {
-    set_up();
     CHECK_EQ(gs_timer_start(&a, 2000), 0);
     CHECK_EQ(step_at(1999), 0);
     CHECK(gs_watcher_is_active(&a.watcher));
     CHECK_EQ(step_at(2000), 1);
     CHECK(!gs_watcher_is_active(&a.watcher));
     CHECK_EQ(step_at(9000), 0);
-    gs_loop_free(loop);
 }
 
-TEST(timers_that_are_due_are_called_by_deadline)
+TIMER_TEST(timers_that_are_due_are_called_by_deadline)
 {
-    set_up();
     CHECK_EQ(gs_timer_start(&b, 3000), 0);
     CHECK_EQ(gs_timer_start(&c, 2000), 0);
     CHECK_EQ(gs_timer_start(&a, 4000), 0);
     CHECK_EQ(step_at(5000), 3);
     CHECK_STR(calls, "cba");
-    gs_loop_free(loop);
 }
 
-TEST(deadline_that_has_passed_is_due_in_the_next_iteration)
+TIMER_TEST(deadline_that_has_passed_is_due_in_the_next_iteration)
 {
-    set_up();
     CHECK_EQ(gs_timer_start(&a, 0), 0);
     CHECK_EQ(step_at(1000), 1);
-    gs_loop_free(loop);
 }
 
-TEST(timer_without_a_deadline_never_fires)
+TIMER_TEST(timer_without_a_deadline_never_fires)
 {
-    set_up();
     CHECK_EQ(gs_timer_start(&a, GS_NEVER), 0);
     CHECK_EQ(step_at(UINT64_MAX - 1), 0);
     CHECK(gs_watcher_is_active(&a.watcher));
-    gs_loop_free(loop);
 }
 
-TEST(timer_moved_to_later_fires_then_only)
+TIMER_TEST(timer_moved_to_later_fires_then_only)
 {
-    set_up();
     CHECK_EQ(gs_timer_start(&a, 2000), 0);
     CHECK_EQ(gs_timer_start(&b, 2500), 0);
     CHECK_EQ(gs_timer_start(&a, 3000), 0);
@@ -85,12 +76,10 @@ TEST(timer_moved_to_later_fires_then_only)
     CHECK_STR(calls, "b");
     CHECK_EQ(step_at(3000), 1);
     CHECK_STR(calls, "ba");
-    gs_loop_free(loop);
 }
 
-TEST(order_by_deadline_holds_for_moved_timers)
+TIMER_TEST(order_by_deadline_holds_for_moved_timers)
 {
-    set_up();
     CHECK_EQ(gs_timer_start(&a, 2000), 0);
     CHECK_EQ(gs_timer_start(&b, 2100), 0);
     CHECK_EQ(gs_timer_start(&c, 2200), 0);
@@ -99,12 +88,10 @@ TEST(order_by_deadline_holds_for_moved_timers)
     CHECK_EQ(gs_timer_start(&c, 3000), 0);
     CHECK_EQ(step_at(6000), 3);
     CHECK_STR(calls, "cba");
-    gs_loop_free(loop);
 }
 
-TEST(timer_moved_to_earlier_fires_then)
+TIMER_TEST(timer_moved_to_earlier_fires_then)
 {
-    set_up();
     CHECK_EQ(gs_timer_start(&b, 3000), 0);
     CHECK_EQ(gs_timer_start(&a, 9000), 0);
     CHECK_EQ(gs_timer_start(&a, 2000), 0);
@@ -112,29 +99,24 @@ TEST(timer_moved_to_earlier_fires_then)
     CHECK_STR(calls, "a");
     CHECK_EQ(step_at(9000), 1);
     CHECK_STR(calls, "ab");
-    gs_loop_free(loop);
 }
 
-TEST(timer_moved_to_later_and_back_fires_at_the_last_deadline_given)
+TIMER_TEST(timer_moved_to_later_and_back_fires_at_the_last_deadline_given)
 {
-    set_up();
     CHECK_EQ(gs_timer_start(&a, 2000), 0);
     CHECK_EQ(gs_timer_start(&a, 9000), 0);
     CHECK_EQ(gs_timer_start(&a, 4000), 0);
     CHECK_EQ(step_at(3999), 0);
     CHECK_EQ(step_at(4000), 1);
-    gs_loop_free(loop);
 }
 
-TEST(stopped_timer_never_fires)
+TIMER_TEST(stopped_timer_never_fires)
 {
-    set_up();
     CHECK_EQ(gs_timer_start(&a, 2000), 0);
     gs_timer_stop(&a);
     gs_timer_stop(&a);
     CHECK_EQ(step_at(3000), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
-    gs_loop_free(loop);
 }
 
 static void stop_b(struct gs_timer *timer)
@@ -143,16 +125,14 @@ static void stop_b(struct gs_timer *timer)
     gs_timer_stop(&b);
 }
 
-TEST(timer_stopped_while_due_is_not_called)
+TIMER_TEST(timer_stopped_while_due_is_not_called)
 {
-    set_up();
     gs_timer_init(&a, loop, stop_b);
     a.watcher.data = "a";
     CHECK_EQ(gs_timer_start(&a, 2000), 0);
     CHECK_EQ(gs_timer_start(&b, 2001), 0);
     CHECK_EQ(step_at(3000), 1);
     CHECK_STR(calls, "a");
-    gs_loop_free(loop);
 }
 
 static void move_b(struct gs_timer *timer)
@@ -161,9 +141,8 @@ static void move_b(struct gs_timer *timer)
     (void)gs_timer_start(&b, 5000);
 }
 
-TEST(timer_moved_while_due_is_not_called_for_its_former_deadline)
+TIMER_TEST(timer_moved_while_due_is_not_called_for_its_former_deadline)
 {
-    set_up();
     gs_timer_init(&a, loop, move_b);
     a.watcher.data = "a";
     CHECK_EQ(gs_timer_start(&a, 2000), 0);
@@ -172,7 +151,6 @@ TEST(timer_moved_while_due_is_not_called_for_its_former_deadline)
     CHECK_EQ(step_at(4999), 0);
     CHECK_EQ(step_at(5000), 1);
     CHECK_STR(calls, "ab");
-    gs_loop_free(loop);
 }
 
 static void again_in_100(struct gs_timer *timer)
@@ -181,21 +159,18 @@ static void again_in_100(struct gs_timer *timer)
     (void)gs_timer_start(timer, timer->deadline_ns + 100);
 }
 
-TEST(timer_started_again_in_its_own_callback_fires_in_a_later_iteration)
+TIMER_TEST(timer_started_again_in_its_own_callback_fires_in_a_later_iteration)
 {
-    set_up();
     gs_timer_init(&a, loop, again_in_100);
     a.watcher.data = "a";
     CHECK_EQ(gs_timer_start(&a, 2000), 0);
     CHECK_EQ(step_at(5000), 1);
     CHECK_EQ(step_at(5000), 1);
     CHECK_EQ(a.deadline_ns, 2200);
-    gs_loop_free(loop);
 }
 
-TEST(repeated_timer_fires_on_its_grid_and_drops_intervals_that_passed)
+TIMER_TEST(repeated_timer_fires_on_its_grid_and_drops_intervals_that_passed)
 {
-    set_up();
     CHECK_EQ(gs_timer_start_repeat(&a, 2000, 100), 0);
     CHECK_EQ(step_at(1999), 0);
     CHECK_EQ(step_at(2000), 1);
@@ -207,18 +182,15 @@ TEST(repeated_timer_fires_on_its_grid_and_drops_intervals_that_passed)
     CHECK_EQ(step_at(2900), 1);
     gs_timer_stop(&a);
     CHECK_EQ(step_at(9000), 0);
-    gs_loop_free(loop);
 }
 
-TEST(repeated_timer_started_once_fires_once)
+TIMER_TEST(repeated_timer_started_once_fires_once)
 {
-    set_up();
     CHECK_EQ(gs_timer_start_repeat(&a, 2000, 100), 0);
     CHECK_EQ(gs_timer_start(&a, 3000), 0);
     CHECK_EQ(step_at(4000), 1);
     CHECK_EQ(step_at(5000), 0);
     CHECK_EQ(gs_timer_start_repeat(&a, 2000, 0), -EINVAL);
-    gs_loop_free(loop);
 }
 
 static void stop_itself(struct gs_timer *timer)
@@ -227,20 +199,17 @@ static void stop_itself(struct gs_timer *timer)
     gs_timer_stop(timer);
 }
 
-TEST(timer_stopped_in_its_own_callback_never_fires_again)
+TIMER_TEST(timer_stopped_in_its_own_callback_never_fires_again)
 {
-    set_up();
     gs_timer_init(&a, loop, stop_itself);
     a.watcher.data = "a";
     CHECK_EQ(gs_timer_start_repeat(&a, 2000, 1), 0);
     CHECK_EQ(step_at(3000), 1);
     CHECK_EQ(step_at(4000), 0);
-    gs_loop_free(loop);
 }
 
-TEST(loop_waits_in_real_time_until_the_next_timer)
+TIMER_TEST(loop_waits_in_real_time_until_the_next_timer)
 {
-    set_up();
     gs_loop_set_clock(loop, NULL, NULL);
     uint64_t start_ns = gs_clock_now();
     CHECK_EQ(gs_timer_start(&a, start_ns + GS_MILLISECOND), 0);
@@ -248,15 +217,12 @@ TEST(loop_waits_in_real_time_until_the_next_timer)
     CHECK_EQ(gs_loop_run_once(loop, GS_NEVER), 1);
     CHECK(gs_clock_now() >= start_ns + 5 * GS_MILLISECOND);
     CHECK(gs_loop_now(loop) >= start_ns + 5 * GS_MILLISECOND);
-    gs_loop_free(loop);
 }
 
-TEST(cached_time_is_read_again_on_request_only)
+TIMER_TEST(cached_time_is_read_again_on_request_only)
 {
-    set_up();
     clock_ns = 5000;
     CHECK_EQ(gs_loop_now(loop), 1000);
     gs_loop_update_now(loop);
     CHECK_EQ(gs_loop_now(loop), 5000);
-    gs_loop_free(loop);
 }

@@ -52,9 +52,10 @@ static void run_at(uint64_t now_ns)
     gs_loop_check(loop);
 }
 
-TEST(ten_thousand_timers_fire_each_at_its_deadline)
+#define TIMER_TEST(name_) FIXTURE_TEST(name_, set_up(), gs_loop_free(loop))
+
+TIMER_TEST(ten_thousand_timers_fire_each_at_its_deadline)
 {
-    set_up();
     while (fired < MANY) {
         clock_ns = gs_loop_next_timer(loop);
         CHECK(gs_loop_run_once(loop, 0) > 0);
@@ -62,16 +63,13 @@ TEST(ten_thousand_timers_fire_each_at_its_deadline)
     }
     CHECK_EQ(gs_loop_next_timer(loop), GS_NEVER);
     CHECK_EQ(mistakes, 0);
-    gs_loop_free(loop);
 }
 
-TEST(ten_thousand_timers_that_are_due_at_once_fire_in_order_of_their_deadlines)
+TIMER_TEST(ten_thousand_timers_that_are_due_at_once_fire_in_order_of_their_deadlines)
 {
-    set_up();
     run_at(1 << 25);
     CHECK_EQ(fired, MANY);
     CHECK_EQ(mistakes, 0);
-    gs_loop_free(loop);
 }
 
 static int read_when;
@@ -107,9 +105,8 @@ TEST(descriptors_are_polled_between_thousands_of_timers)
     close_pair(pair);
 }
 
-TEST(ten_thousand_timers_that_are_moved_later_or_earlier_fire_at_their_last_deadlines)
+TIMER_TEST(ten_thousand_timers_that_are_moved_later_or_earlier_fire_at_their_last_deadlines)
 {
-    set_up();
     for (int round = 0; round < 20; round++) {
         for (int i = 0; i < MANY; i++)
             if (gs_watcher_is_active(&many[i].watcher))
@@ -124,12 +121,10 @@ TEST(ten_thousand_timers_that_are_moved_later_or_earlier_fire_at_their_last_dead
     run_at(1 << 30);
     CHECK_EQ(fired, MANY);
     CHECK_EQ(mistakes, 0);
-    gs_loop_free(loop);
 }
 
-TEST(ten_thousand_timers_are_stopped_and_started_in_any_order)
+TIMER_TEST(ten_thousand_timers_are_stopped_and_started_in_any_order)
 {
-    set_up();
     int active = MANY;
     for (int i = 0; i < 10 * MANY; i++) {
         struct gs_timer *timer = &many[random_below(MANY)];
@@ -144,12 +139,10 @@ TEST(ten_thousand_timers_are_stopped_and_started_in_any_order)
     run_at(UINT64_MAX - 1);
     CHECK_EQ(fired, active);
     CHECK_EQ(mistakes, 0);
-    gs_loop_free(loop);
 }
 
-TEST(timers_with_the_same_deadline_fire_together_however_many)
+TIMER_TEST(timers_with_the_same_deadline_fire_together_however_many)
 {
-    set_up();
     for (int i = 0; i < MANY; i++)
         CHECK_EQ(gs_timer_start(&many[i], 5000), 0);
     gs_loop_check(loop);
@@ -158,12 +151,10 @@ TEST(timers_with_the_same_deadline_fire_together_however_many)
     CHECK(gs_loop_next_timer(loop) <= 5000);
     run_at(5000);
     CHECK_EQ(fired, MANY);
-    gs_loop_free(loop);
 }
 
-TEST(timers_that_never_fire_do_not_hide_those_that_do)
+TIMER_TEST(timers_that_never_fire_do_not_hide_those_that_do)
 {
-    set_up();
     for (int i = 0; i < MANY; i++)
         CHECK_EQ(gs_timer_start(&many[i], GS_NEVER), 0);
     for (uint64_t deadline_ns = 7000; deadline_ns < 10000; deadline_ns += 1000) {
@@ -177,5 +168,4 @@ TEST(timers_that_never_fire_do_not_hide_those_that_do)
         fired = 0;
     }
     CHECK_EQ(mistakes, 0);
-    gs_loop_free(loop);
 }

@@ -1,11 +1,7 @@
 #include "base/sanitized.h"
 #include "tests/loop/fixture.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
-#include <sys/wait.h>
 
 enum { MANY = 200 };
 
@@ -81,9 +77,10 @@ static void release(int threads)
         sem_post(&may_return);
 }
 
-TEST(work_is_run_by_another_kernel_thread_and_calls_back_on_the_loop)
+#define WORK_TEST(name_) FIXTURE_TEST(name_, set_up(), gs_loop_free(loop))
+
+WORK_TEST(work_is_run_by_another_kernel_thread_and_calls_back_on_the_loop)
 {
-    set_up();
     init_item(7, on_done);
     CHECK_EQ(gs_work_start(&items[7].work, square), 0);
     CHECK(gs_watcher_is_active(&items[7].work.watcher));
@@ -94,12 +91,10 @@ TEST(work_is_run_by_another_kernel_thread_and_calls_back_on_the_loop)
     CHECK_EQ(items[7].number, 49);
     CHECK(!pthread_equal(items[7].runner, pthread_self()));
     CHECK(!gs_watcher_is_active(&items[7].work.watcher));
-    gs_loop_free(loop);
 }
 
-TEST(much_work_is_all_done)
+WORK_TEST(much_work_is_all_done)
 {
-    set_up();
     for (int i = 0; i < MANY; i++) {
         init_item(i, on_done);
         CHECK_EQ(gs_work_start(&items[i].work, square), 0);
@@ -109,7 +104,6 @@ TEST(much_work_is_all_done)
     for (int i = 0; i < MANY; i++)
         CHECK(!items[i].result && items[i].number == i * i);
     gs_loop_check(loop);
-    gs_loop_free(loop);
 }
 
 static void start_again(struct gs_work *work, int result)
@@ -119,19 +113,16 @@ static void start_again(struct gs_work *work, int result)
         CHECK_EQ(gs_work_start(work, square), 0);
 }
 
-TEST(work_can_be_started_again_in_its_callback)
+WORK_TEST(work_can_be_started_again_in_its_callback)
 {
-    set_up();
     init_item(1, start_again);
     CHECK_EQ(gs_work_start(&items[1].work, square), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(done, 50);
-    gs_loop_free(loop);
 }
 
-TEST(active_work_is_not_started_again_nor_fed)
+WORK_TEST(active_work_is_not_started_again_nor_fed)
 {
-    set_up();
     occupy(1);
     CHECK_EQ(gs_work_start(&items[0].work, square), -EBUSY);
     gs_watcher_feed(&items[0].work.watcher, 0);
@@ -140,12 +131,10 @@ TEST(active_work_is_not_started_again_nor_fed)
     release(1);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(done, 1);
-    gs_loop_free(loop);
 }
 
-TEST(canceled_work_that_has_not_started_is_not_run_until_it_is_started_again)
+WORK_TEST(canceled_work_that_has_not_started_is_not_run_until_it_is_started_again)
 {
-    set_up();
     occupy(2);
     for (int i = 2; i < 6; i++) {
         init_item(i, on_done);
@@ -168,12 +157,10 @@ TEST(canceled_work_that_has_not_started_is_not_run_until_it_is_started_again)
     CHECK_EQ(gs_work_start(&items[3].work, square), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK(items[3].is_run && !items[3].result);
-    gs_loop_free(loop);
 }
 
-TEST(canceled_work_that_has_started_is_completed)
+WORK_TEST(canceled_work_that_has_started_is_completed)
 {
-    set_up();
     occupy(1);
     gs_work_cancel(&items[0].work);
     step(loop);
@@ -185,12 +172,10 @@ TEST(canceled_work_that_has_started_is_completed)
     CHECK(items[0].is_run);
     gs_work_cancel(&items[0].work);
     CHECK_EQ(step(loop), 0);
-    gs_loop_free(loop);
 }
 
-TEST(work_begins_in_the_order_of_its_start)
+WORK_TEST(work_begins_in_the_order_of_its_start)
 {
-    set_up();
     gs_loop_set_work_threads(loop, 1);
     occupy(1);
     for (int i = 1; i < 20; i++) {
@@ -205,7 +190,6 @@ TEST(work_begins_in_the_order_of_its_start)
         CHECK(items[i].is_run);
         done = 0;
     }
-    gs_loop_free(loop);
 }
 
 static void visit(struct gs_watcher *watcher, void *data)
@@ -214,10 +198,9 @@ static void visit(struct gs_watcher *watcher, void *data)
     ++*(int *)data;
 }
 
-TEST(active_work_is_visited)
+WORK_TEST(active_work_is_visited)
 {
     int visits = 0;
-    set_up();
     occupy(2);
     CHECK_EQ(gs_loop_walk(loop, GS_WATCHER_WORK, visit, &visits), 2);
     CHECK_EQ(gs_loop_walk(loop, GS_WATCHER_ASYNC, visit, &visits), 0);
@@ -225,7 +208,6 @@ TEST(active_work_is_visited)
     release(2);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(gs_loop_walk(loop, GS_WATCHER_WORK, visit, &visits), 0);
-    gs_loop_free(loop);
 }
 
 /* ---- Kernel threads that cannot be created ---- */
@@ -266,15 +248,13 @@ TEST(work_is_refused_without_any_kernel_thread_and_waits_for_one_if_there_are_fe
     creations_left = 100000;
 }
 
-TEST(unreferenced_work_does_not_keep_the_loop_running)
+WORK_TEST(unreferenced_work_does_not_keep_the_loop_running)
 {
-    set_up();
     occupy(1);
     gs_watcher_unref(&items[0].work.watcher);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(done, 0);
     release(1);
-    gs_loop_free(loop);
 }
 
 /* Whether the loop, which is being freed, has taken back the last of the items that wait. It writes
@@ -372,11 +352,10 @@ static void look_at_signals(struct gs_work *work)
     item_of(work)->number = sigismember(&blocked, SIGTERM);
 }
 
-TEST(no_more_kernel_threads_run_work_than_the_pool_may_have)
+WORK_TEST(no_more_kernel_threads_run_work_than_the_pool_may_have)
 {
     struct timespec until;
     int started = 0;
-    set_up();
     gs_loop_set_work_threads(loop, 100000);
     for (int i = 0; i < 100; i++) {
         init_item(i, on_done);
@@ -393,17 +372,14 @@ TEST(no_more_kernel_threads_run_work_than_the_pool_may_have)
     release(100);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(done, 100);
-    gs_loop_free(loop);
 }
 
-TEST(signals_are_blocked_in_work)
+WORK_TEST(signals_are_blocked_in_work)
 {
-    set_up();
     init_item(0, on_done);
     CHECK_EQ(gs_work_start(&items[0].work, look_at_signals), 0);
     CHECK_EQ(gs_loop_run(loop), 0);
     CHECK_EQ(items[0].number, 1);
-    gs_loop_free(loop);
 }
 
 /* ---- After a fork ---- */
@@ -464,9 +440,8 @@ TEST(child_gets_the_work_of_the_parent_canceled_and_has_a_pool_of_its_own)
  * threads allocate when they start. */
 #if !defined(__SANITIZE_ADDRESS__) || defined(__clang__)
 /* At any point of a kernel thread's way through its work. */
-TEST(fork_may_happen_at_any_moment_of_work)
+WORK_TEST(fork_may_happen_at_any_moment_of_work)
 {
-    set_up();
     for (int round = 0; round < 100; round++) {
         done = 0;
         for (int i = 0; i < 6; i++) {
@@ -482,6 +457,5 @@ TEST(fork_may_happen_at_any_moment_of_work)
         CHECK_EQ(gs_loop_run(loop), 0);
         CHECK_EQ(done, 6);
     }
-    gs_loop_free(loop);
 }
 #endif

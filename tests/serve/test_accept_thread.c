@@ -4,11 +4,8 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define CLIENTS 80
 

@@ -4,11 +4,7 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
 #include <gossamer/sys.h>
-#include <sys/resource.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define CLIENTS 80
 
@@ -107,16 +103,16 @@ static void fail_accepts(int first, int second, int third)
     gs_sys_set_fault(follow_script, NULL);
 }
 
-TEST(connections_are_accepted_when_they_arrive)
+#define ACCEPTOR_TEST(name_) FIXTURE_TEST(name_, start(false), stop())
+
+ACCEPTOR_TEST(connections_are_accepted_when_they_arrive)
 {
-    start(false);
     step(0);
     CHECK_EQ(accepted_count, 0);
     connect_clients(3);
     step(0);
     CHECK_EQ(accepted_count, 3);
     CHECK_EQ(family, AF_UNSPEC);
-    stop();
 }
 
 TEST(the_peers_address_is_handed_over_on_request)
@@ -129,25 +125,21 @@ TEST(the_peers_address_is_handed_over_on_request)
     stop();
 }
 
-TEST(a_crowd_is_taken_in_several_turns)
+ACCEPTOR_TEST(a_crowd_is_taken_in_several_turns)
 {
-    start(false);
     connect_clients(CLIENTS);
     step(0);
     CHECK(accepted_count > 0 && accepted_count < CLIENTS);
     step(0);
     CHECK_EQ(accepted_count, CLIENTS);
-    stop();
 }
 
-TEST(error_of_one_connection_does_not_delay_the_others)
+ACCEPTOR_TEST(error_of_one_connection_does_not_delay_the_others)
 {
-    start(false);
     connect_clients(3);
     fail_accepts(-ECONNABORTED, -EINTR, -EPROTO);
     step(0);
     CHECK_EQ(accepted_count, 3);
-    stop();
 }
 
 static void check_pauses(int err)
@@ -175,21 +167,18 @@ TEST(exhaustion_of_descriptors_or_memory_pauses_and_is_tried_again)
     check_pauses(-ENOBUFS);
 }
 
-TEST(exhaustion_that_lasts_is_waited_out)
+ACCEPTOR_TEST(exhaustion_that_lasts_is_waited_out)
 {
-    start(false);
     connect_clients(1);
     fail_accepts(-EMFILE, -EMFILE, -EMFILE);
     for (int i = 0; i < 8; i++)
         step(GS_SECOND / 2);
     CHECK_EQ(script.calls, 4); /* the fourth accepts it, and none finds the queue empty */
     CHECK_EQ(accepted_count, 1);
-    stop();
 }
 
-TEST(connections_without_a_slot_stay_in_the_queue)
+ACCEPTOR_TEST(connections_without_a_slot_stay_in_the_queue)
 {
-    start(false);
     slots.max = 2;
     connect_clients(5);
     step(0);
@@ -203,12 +192,10 @@ TEST(connections_without_a_slot_stay_in_the_queue)
         CHECK_EQ(accepted_count, 3 + i);
     }
     CHECK_EQ(slots.used, 2);
-    stop();
 }
 
-TEST(slot_is_released_when_accepting_fails)
+ACCEPTOR_TEST(slot_is_released_when_accepting_fails)
 {
-    start(false);
     slots.max = 1;
     connect_clients(1);
     fail_accepts(-ECONNABORTED, -EAGAIN, 0);
@@ -218,12 +205,10 @@ TEST(slot_is_released_when_accepting_fails)
     step(0);
     CHECK_EQ(accepted_count, 1);
     CHECK_EQ(slots.used, 1);
-    stop();
 }
 
-TEST(slot_that_becomes_free_does_not_end_a_pause)
+ACCEPTOR_TEST(slot_that_becomes_free_does_not_end_a_pause)
 {
-    start(false);
     slots.max = 1;
     connect_clients(2);
     step(0);
@@ -237,34 +222,28 @@ TEST(slot_that_becomes_free_does_not_end_a_pause)
     step(GS_SECOND);
     step(0);
     CHECK_EQ(accepted_count, 2);
-    stop();
 }
 
-TEST(stopped_acceptor_waits_for_no_slot)
+ACCEPTOR_TEST(stopped_acceptor_waits_for_no_slot)
 {
-    start(false);
     slots.max = 0;
     connect_clients(1);
     step(0);
     CHECK(!gs_list_is_empty(&slots.waiters));
     serve_acceptor_stop(&acceptor);
     CHECK(gs_list_is_empty(&slots.waiters));
-    stop();
 }
 
-TEST(as_many_connections_are_accepted_at_once_as_requested)
+ACCEPTOR_TEST(as_many_connections_are_accepted_at_once_as_requested)
 {
-    start(false);
     connect_clients(5);
     CHECK_EQ(serve_acceptor_take(&acceptor, 2), 2);
     CHECK_EQ(serve_acceptor_take(&acceptor, 10), 3);
     CHECK_EQ(serve_acceptor_take(&acceptor, 10), 0);
-    stop();
 }
 
-TEST(a_stopped_acceptor_does_not_accept_even_after_a_pause)
+ACCEPTOR_TEST(a_stopped_acceptor_does_not_accept_even_after_a_pause)
 {
-    start(false);
     connect_clients(2);
     fail_accepts(-EMFILE, 0, 0);
     step(0);
@@ -272,7 +251,6 @@ TEST(a_stopped_acceptor_does_not_accept_even_after_a_pause)
     step(GS_SECOND);
     step(0);
     CHECK_EQ(accepted_count, 0);
-    stop();
 }
 
 /* ---- Accepting with completions ---- */

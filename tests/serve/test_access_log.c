@@ -2,14 +2,7 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <gossamer/sys.h>
-#include <signal.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 static char folder[32];
 static char path[64], moved[64];
@@ -66,6 +59,8 @@ static void write_line(const char *line)
     serve_log_write(&writer, "127.0.0.1", &it, NULL);
 }
 
+#define LOG_TEST(name_) FIXTURE_TEST(name_, start(), stop())
+
 TEST(a_line_is_in_the_combined_format)
 {
     start();
@@ -80,13 +75,11 @@ TEST(a_line_is_in_the_combined_format)
     stop();
 }
 
-TEST(what_a_request_did_not_have_is_a_dash)
+LOG_TEST(what_a_request_did_not_have_is_a_dash)
 {
-    start();
     write_line(NULL);
     CHECK(serve_log_flush(&writer));
     CHECK(strstr(contents(path), "] \"-\" 200 6 \"-\" \"-\"\n"));
-    stop();
 }
 
 TEST(fields_of_tls_follow_if_they_are_asked_for)
@@ -109,24 +102,20 @@ TEST(fields_of_tls_follow_if_they_are_asked_for)
     stop();
 }
 
-TEST(what_could_end_a_text_or_a_line_is_escaped)
+LOG_TEST(what_could_end_a_text_or_a_line_is_escaped)
 {
-    start();
     write_line("a\"b\\c\nd\re\tf\x7f\x80\xff~ ");
     CHECK(serve_log_flush(&writer));
     CHECK(strstr(contents(path), "\"a\\x22b\\x5Cc\\x0Ad\\x0De\\x09f\\x7F\\x80\\xFF~ \" 200"));
-    stop();
 }
 
-TEST(nothing_is_written_before_a_flush_or_a_full_buffer)
+LOG_TEST(nothing_is_written_before_a_flush_or_a_full_buffer)
 {
-    start();
     write_line("GET / HTTP/1.1");
     CHECK_STR(contents(path), "");
     CHECK(serve_log_flush(&writer));
     CHECK(*contents(path));
     CHECK_EQ(writer.used, 0);
-    stop();
 }
 
 TEST(texts_of_any_length_leave_lines_whole)
@@ -149,9 +138,8 @@ TEST(texts_of_any_length_leave_lines_whole)
     stop();
 }
 
-TEST(many_lines_are_written_in_order)
+LOG_TEST(many_lines_are_written_in_order)
 {
-    start();
     char line[32];
     for (int i = 0; i < 1000; i++) {
         snprintf(line, sizeof line, "line-%d.", i);
@@ -164,12 +152,10 @@ TEST(many_lines_are_written_in_order)
         at = strstr(at, line);
         CHECK(at);
     }
-    stop();
 }
 
-TEST(after_a_rename_the_log_continues_in_a_new_file)
+LOG_TEST(after_a_rename_the_log_continues_in_a_new_file)
 {
-    start();
     int fd = writer.fd;
     write_line("first");
     CHECK(serve_log_flush(&writer));
@@ -183,17 +169,14 @@ TEST(after_a_rename_the_log_continues_in_a_new_file)
     CHECK(!strstr(text, "third"));
     CHECK(strstr(contents(path), "third"));
     CHECK_EQ(fcntl(fd, F_GETFD), FD_CLOEXEC);
-    stop();
 }
 
-TEST(a_log_that_cannot_be_reopened_stays)
+LOG_TEST(a_log_that_cannot_be_reopened_stays)
 {
-    start();
     CHECK_EQ(serve_access_log_reopen("/no/such/folder/log", writer.fd), -ENOENT);
     write_line("still here");
     CHECK(serve_log_flush(&writer));
     CHECK(strstr(contents(path), "still here"));
-    stop();
 }
 
 TEST(a_log_that_cannot_be_opened_reports_the_error)
@@ -234,9 +217,8 @@ static long fail_writes(long number, void *data)
     return fails ? -EINTR : 0;
 }
 
-TEST(an_interrupted_write_is_taken_up_again)
+LOG_TEST(an_interrupted_write_is_taken_up_again)
 {
-    start();
     unsigned bits = 3;
     write_line("GET / HTTP/1.1");
     gs_sys_set_fault(fail_writes, &bits);
@@ -244,12 +226,10 @@ TEST(an_interrupted_write_is_taken_up_again)
     gs_sys_set_fault(NULL, NULL);
     CHECK_EQ(bits, 0);
     CHECK(strstr(contents(path), "GET / HTTP/1.1"));
-    stop();
 }
 
-TEST(lines_that_do_not_fit_on_a_full_disk_are_dropped)
+LOG_TEST(lines_that_do_not_fit_on_a_full_disk_are_dropped)
 {
-    start();
     int fd = writer.fd;
     writer.fd = open("/dev/full", O_WRONLY | O_CLOEXEC);
     CHECK(writer.fd >= 0);
@@ -266,7 +246,6 @@ TEST(lines_that_do_not_fit_on_a_full_disk_are_dropped)
     CHECK_EQ(losses.lines, 1000);
     CHECK(strstr(contents(path), "kept"));
     CHECK(!strstr(text, "lost"));
-    stop();
 }
 
 /* Returns the end to read of a pipe of one page that is the log. */
@@ -340,10 +319,9 @@ TEST(no_line_is_longer_than_an_atomic_write)
 }
 
 /* The disk is full within a line. */
-TEST(a_part_of_a_line_in_a_file_is_taken_back)
+LOG_TEST(a_part_of_a_line_in_a_file_is_taken_back)
 {
     struct rlimit limit, full;
-    start();
     signal(SIGXFSZ, SIG_IGN);
     CHECK(!getrlimit(RLIMIT_FSIZE, &limit));
     write_line("first");
@@ -358,16 +336,13 @@ TEST(a_part_of_a_line_in_a_file_is_taken_back)
     contents(path);
     CHECK(strstr(text, "\"first\" 200") && strstr(text, "-\"\n127.0.0.1") &&
           strstr(text, "\"third\" 200") && !strstr(text, "second"));
-    stop();
 }
 
-TEST(a_line_without_memory_is_counted)
+LOG_TEST(a_line_without_memory_is_counted)
 {
-    start();
     serve_log_write(&writer, "::1", NULL, NULL);
     CHECK_EQ(losses.lines, 1);
     CHECK(serve_log_flush(&writer));
-    stop();
 }
 
 /* A write to the relay's pipe: what somebody else has left there is no part of its first line. */
@@ -398,16 +373,14 @@ TEST(the_last_lines_are_dropped_if_nobody_reads)
     stop();
 }
 
-TEST(a_pipe_that_nobody_reads_is_not_waited_for)
+LOG_TEST(a_pipe_that_nobody_reads_is_not_waited_for)
 {
-    start();
     CHECK_EQ(mkfifo(moved, 0600), 0);
     CHECK_EQ(serve_access_log_open(moved), -ENXIO);
     CHECK_EQ(serve_access_log_reopen(moved, writer.fd), -ENXIO);
     write_line("still here");
     CHECK(serve_log_flush(&writer));
     CHECK(strstr(contents(path), "still here"));
-    stop();
 }
 
 static void count_begun(void *data)
@@ -415,10 +388,9 @@ static void count_begun(void *data)
     ++*(unsigned *)data;
 }
 
-TEST(the_first_line_in_an_empty_buffer_is_notified)
+LOG_TEST(the_first_line_in_an_empty_buffer_is_notified)
 {
     unsigned begun = 0;
-    start();
     serve_log_on_first_line(&writer, count_begun, &begun);
     CHECK_EQ(begun, 0);
     write_line("GET /a HTTP/1.1");
@@ -427,5 +399,4 @@ TEST(the_first_line_in_an_empty_buffer_is_notified)
     CHECK(serve_log_flush(&writer));
     write_line("GET /c HTTP/1.1");
     CHECK_EQ(begun, 2);
-    stop();
 }

@@ -2,9 +2,6 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
-#include <netinet/in.h>
-
 static struct serve_address parsed(const char *word)
 {
     struct serve_address address;

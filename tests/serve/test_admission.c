@@ -3,12 +3,8 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
 #include <gossamer/sys.h>
-#include <signal.h>
 #include <sys/eventfd.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static struct serve_options options;
 static struct serve_address addresses[2];

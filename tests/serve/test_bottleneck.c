@@ -2,9 +2,7 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
 #include <gossamer/sys.h>
-#include <time.h>
 
 static struct serve_bottleneck bottleneck;
 

@@ -6,14 +6,7 @@
 #include "tests/refused_call.h"
 #include "tests/test.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <gossamer/sys.h>
-#include <signal.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define NOW_NS (1000 * GS_SECOND)
 #define GET "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"
@@ -115,39 +108,36 @@ static size_t drain(void)
     return sum;
 }
 
-TEST(a_small_page_is_sent_at_once)
+#define LARGE_TEST(name_) FIXTURE_TEST(name_, start(3 << 20), stop())
+
+#define SMALL_TEST(name_) FIXTURE_TEST(name_, start(5), stop())
+
+SMALL_TEST(a_small_page_is_sent_at_once)
 {
-    start(5);
     ask();
     CHECK(serve_connection_send(&connection, NOW_NS) > 5);
     CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_READ);
     CHECK_EQ(receive(), -EAGAIN);
     CHECK_EQ(counts.requests, 1);
-    stop();
 }
 
-TEST(a_large_page_is_sent_from_its_file)
+LARGE_TEST(a_large_page_is_sent_from_its_file)
 {
-    start(3 << 20);
     ask();
     CHECK((size_t)(3 << 20) + 100 < drain());
     CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_READ);
-    stop();
 }
 
-TEST(a_page_that_became_shorter_closes_the_connection)
+LARGE_TEST(a_page_that_became_shorter_closes_the_connection)
 {
-    start(3 << 20);
     ask();
     write_page(1 << 20);
     CHECK(drain() < (size_t)(3 << 20));
     CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_CLOSE);
-    stop();
 }
 
-TEST(a_page_that_was_rewritten_is_broken_off)
+LARGE_TEST(a_page_that_was_rewritten_is_broken_off)
 {
-    start(3 << 20);
     ask();
     while (read(peer, buffer, sizeof buffer) < 0)
         CHECK(serve_connection_send(&connection, NOW_NS) > 0);
@@ -155,7 +145,6 @@ TEST(a_page_that_was_rewritten_is_broken_off)
     CHECK(drain() < (size_t)(3 << 20));
     CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_CLOSE);
     CHECK_EQ(counts.broken_off, 1);
-    stop();
 }
 
 /* Start to send a page that was changed just now: its write may not have ended. */
@@ -213,24 +202,20 @@ TEST(a_page_that_is_rewritten_while_its_last_part_is_read_is_broken_off)
     stop();
 }
 
-TEST(end_of_file_from_the_peer_is_reported)
+SMALL_TEST(end_of_file_from_the_peer_is_reported)
 {
-    start(5);
     shutdown(peer, SHUT_WR);
     CHECK_EQ(receive(), 0);
     CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_CLOSE);
-    stop();
 }
 
-TEST(sending_to_a_peer_that_is_gone_raises_no_signal_and_wants_to_close)
+SMALL_TEST(sending_to_a_peer_that_is_gone_raises_no_signal_and_wants_to_close)
 {
-    start(5);
     ask();
     close(peer);
     peer = -1;
     CHECK_EQ(serve_connection_send(&connection, NOW_NS), 0);
     CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_CLOSE);
-    stop();
 }
 
 static struct {
@@ -256,9 +241,8 @@ static void fail(long number, long result, unsigned times)
     gs_sys_set_fault(inject, NULL);
 }
 
-TEST(interrupted_calls_are_taken_up_again)
+LARGE_TEST(interrupted_calls_are_taken_up_again)
 {
-    start(3 << 20);
     CHECK_EQ(write(peer, GET, strlen(GET)), (ssize_t)strlen(GET));
     fail(SYS_recvfrom, -EINTR, 3);
     CHECK_EQ(receive(), (ssize_t)strlen(GET));
@@ -273,12 +257,10 @@ TEST(interrupted_calls_are_taken_up_again)
     CHECK(serve_connection_send(&connection, NOW_NS) > 0);
     CHECK_EQ(fault.times, 0);
     CHECK((size_t)(3 << 20) + 100 < drain());
-    stop();
 }
 
-TEST(an_answer_in_one_piece_is_sent_when_what_failed_has_passed)
+SMALL_TEST(an_answer_in_one_piece_is_sent_when_what_failed_has_passed)
 {
-    start(5);
     ask();
     fail(SYS_sendto, -EAGAIN, 1);
     CHECK_EQ(serve_connection_send(&connection, NOW_NS), -EAGAIN);
@@ -290,21 +272,17 @@ TEST(an_answer_in_one_piece_is_sent_when_what_failed_has_passed)
     CHECK_EQ(fault.times, 0);
     CHECK_EQ(read(peer, buffer, sizeof buffer), n);
     CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_READ);
-    stop();
 }
 
-TEST(a_broken_connection_wants_to_be_closed)
+SMALL_TEST(a_broken_connection_wants_to_be_closed)
 {
-    start(5);
     fail(SYS_recvfrom, -ECONNRESET, 1);
     CHECK_EQ(receive(), 0);
     CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_CLOSE);
-    stop();
 }
 
-TEST(a_full_socket_is_not_an_error)
+LARGE_TEST(a_full_socket_is_not_an_error)
 {
-    start(3 << 20);
     ask();
     ssize_t n;
     do
@@ -313,13 +291,11 @@ TEST(a_full_socket_is_not_an_error)
     CHECK_EQ(n, -EAGAIN);
     CHECK_EQ(gs_http_conn_wants(&connection.http), GS_HTTP_WRITE);
     CHECK((size_t)(3 << 20) + 100 < drain());
-    stop();
 }
 
-TEST(exhaustion_of_memory_for_a_send_is_not_the_end)
+LARGE_TEST(exhaustion_of_memory_for_a_send_is_not_the_end)
 {
     static const int send_nomem[] = {-ENOBUFS, -ENOMEM};
-    start(3 << 20);
     ask();
     for (unsigned i = 0; i < 2; i++) {
         fail(SYS_sendto, send_nomem[i], 1);
@@ -331,7 +307,6 @@ TEST(exhaustion_of_memory_for_a_send_is_not_the_end)
     fail(SYS_sendfile, -ENOMEM, 1);
     CHECK_EQ(serve_connection_send(&connection, NOW_NS), -ENOMEM);
     CHECK((size_t)(3 << 20) + 100 < drain());
-    stop();
 }
 
 static unsigned settings;
@@ -350,9 +325,8 @@ static ssize_t send_counted(void)
     return serve_connection_send(&connection, NOW_NS);
 }
 
-TEST(a_file_is_sent_in_small_pieces_at_first_and_larger_ones_later)
+LARGE_TEST(a_file_is_sent_in_small_pieces_at_first_and_larger_ones_later)
 {
-    start(3 << 20);
     ask();
     CHECK(send_counted() < 4096); /* the header fields */
     CHECK_EQ(settings, 0);
@@ -361,24 +335,20 @@ TEST(a_file_is_sent_in_small_pieces_at_first_and_larger_ones_later)
     CHECK_EQ(settings, 2);
     CHECK(send_counted() > first);
     CHECK_EQ(settings, 0);
-    stop();
 }
 
-TEST(a_peer_that_was_full_gets_more_once_it_makes_room)
+LARGE_TEST(a_peer_that_was_full_gets_more_once_it_makes_room)
 {
-    start(3 << 20);
     ask();
     CHECK(send_counted() > 0);
     fail(SYS_sendfile, -EAGAIN, 1);
     CHECK_EQ(serve_connection_send(&connection, NOW_NS), -EAGAIN);
     CHECK(send_counted() > 65536);
     CHECK_EQ(settings, 1);
-    stop();
 }
 
-TEST(the_log_names_the_peer)
+SMALL_TEST(the_log_names_the_peer)
 {
-    start(5);
     connection.family = AF_INET6;
     memset(connection.host, 0, sizeof connection.host);
     connection.host[15] = 1;
@@ -392,7 +362,6 @@ TEST(the_log_names_the_peer)
     CHECK(receive() > 0);
     drain();
     CHECK(strncmp(shard.log.buffer, "10.1.2.3 - - [", 14) == 0);
-    stop();
 }
 
 /* A client sees all of the file, or that it is broken off. A refusal is remembered, so this is the

@@ -3,9 +3,7 @@
 #include "serve/log/access_log.h"
 #include "tests/test.h"
 
-#include <errno.h>
 #include <gossamer/clock.h>
-#include <unistd.h>
 
 static struct serve_refusals refusals;
 static char written[1 << 16];

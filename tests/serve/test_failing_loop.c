@@ -3,14 +3,7 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
 #include <gossamer/sys.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define PATIENCE_SECONDS 60
 

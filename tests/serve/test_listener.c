@@ -3,13 +3,8 @@
 #include "tests/refused_call.h"
 #include "tests/test.h"
 
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <gossamer/sys.h>
 #include <netinet/tcp.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 static const struct serve_options options = {.backlog = 16, .defer_accept = true};
 

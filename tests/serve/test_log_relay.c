@@ -2,11 +2,7 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <gossamer/sys.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 static char path[] = "/tmp/gossamer-relay-XXXXXX";
 static struct serve_log_relay relay;

@@ -4,10 +4,7 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <gossamer/stage.h>
-#include <unistd.h>
 
 #define ARGUMENTS_MAX 16
 

@@ -3,13 +3,6 @@
 #include "tests/sandbox.h"
 #include "tests/test.h"
 
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 static const struct serve_poller_facts as_measured = {
     .kernel_major = 6, .kernel_minor = 18, .is_x86 = true};
 static struct serve_poller_choice choice;

@@ -5,13 +5,6 @@
 #include "tests/sandbox.h"
 #include "tests/test.h"
 
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <signal.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #define LARGE 100000
 
 static const unsigned errors[] = {EPERM, ENOSYS, EINVAL};

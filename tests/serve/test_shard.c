@@ -3,10 +3,7 @@
 
 #include "tests/test.h"
 
-#include <fcntl.h>
 #include <gossamer/sys.h>
-#include <stdatomic.h>
-#include <unistd.h>
 
 #define NOW_NS (1000 * GS_SECOND)
 #define GET "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"

@@ -2,8 +2,6 @@
 
 #include "tests/test.h"
 
-#include <sched.h>
-
 static struct serve_slots slots;
 static struct gs_loop *loop;
 static atomic_uint calls;

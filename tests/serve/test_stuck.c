@@ -9,16 +9,6 @@
 
 #include <gossamer/sys.h>
 #include <gossamer/thread.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/prctl.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #define EARLY 60 /* connections that exist before the workers are stuck */
 #define LATE 20  /* connections that arrive while the workers are stuck */

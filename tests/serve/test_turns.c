@@ -2,11 +2,6 @@
 
 #include "tests/test.h"
 
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 #define THREADS 8
 #define ROUNDS 2000
 

@@ -3,9 +3,6 @@
 
 #include "tests/test.h"
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #define THREADS 4
 #define VALUES 5000
 

@@ -3,13 +3,7 @@
 #include "tests/refused_call.h"
 #include "tests/test.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <gossamer/sys.h>
-#include <stdbool.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 static char folder[] = "/tmp/gossamer-unix-XXXXXX", path[64];
 

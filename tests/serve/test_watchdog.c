@@ -3,10 +3,6 @@
 #include "serve/operations/server.h"
 #include "tests/test.h"
 
-#include <signal.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
 static struct serve_options options;
 static struct serve_counts counts[2];
 static struct serve_drain drain;

@@ -2,10 +2,7 @@
 #include "stage/state.h"
 #include "tests/test.h"
 
-#include <errno.h>
 #include <semaphore.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { EVENTS = 1000, TIMEOUT_SECONDS = 30 };
 

@@ -3,12 +3,7 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
-#include <pthread.h>
 #include <semaphore.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <time.h>
 
 #define EVENTS 20000
 

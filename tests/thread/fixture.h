@@ -5,12 +5,10 @@
 
 #include "tests/test.h"
 
-#include <errno.h>
 #include <gossamer/io.h>
 #include <gossamer/sync.h>
 #include <gossamer/sys.h>
 #include <gossamer/thread.h>
-#include <unistd.h>
 
 /* An emulator runs the program, and the kernel sees the emulator. */
 #ifdef GS_EMULATED
@@ -46,6 +44,21 @@ static inline void run_with(unsigned workers, gs_thread_fn *first)
     CHECK_EQ(gs_threads_run(&options, first, NULL, NULL), 0);
 }
 
+static inline void run_on_one(gs_thread_fn *first)
+{
+    run_with(1, first);
+}
+
+static inline void run_on_two(gs_thread_fn *first)
+{
+    run_with(2, first);
+}
+
+static inline void run_on_three(gs_thread_fn *first)
+{
+    run_with(3, first);
+}
+
 /* Run it with one worker, and with several. */
 static inline void run_both(gs_thread_fn *first)
 {
@@ -60,6 +73,26 @@ static inline void run_unwatched(unsigned workers, gs_thread_fn *first)
     const struct gs_threads_options options = {.workers = workers, .stuck_ns = GS_NEVER};
     CHECK_EQ(gs_threads_run(&options, first, NULL, NULL), 0);
 }
+
+/* A test whose body is the first thread of the runs that run_ makes.
+ *
+ *     THREAD_TEST(join_returns_what_the_thread_returned, run_both)
+ *     {
+ *         MUST(join(spawn(return_it, calls)) == calls);
+ *     }
+ */
+#define THREAD_TEST(name_, run_)                                                                   \
+    static void name_##_body(void);                                                                \
+    static void *name_##_first(void *unused)                                                       \
+    {                                                                                              \
+        name_##_body();                                                                            \
+        return unused;                                                                             \
+    }                                                                                              \
+    TEST(name_)                                                                                    \
+    {                                                                                              \
+        run_(name_##_first);                                                                       \
+    }                                                                                              \
+    static void name_##_body(void)
 
 static inline struct gs_thread *spawn(gs_thread_fn *fn, void *argument)
 {
@@ -79,6 +112,16 @@ static inline uint64_t after(uint64_t wait_ns)
 {
     return gs_clock_now() + wait_ns;
 }
+
+/* A thread that neither needs its argument nor has a result. */
+#define THREAD(name_)                                                                              \
+    static void name_##_body(void);                                                                \
+    static void *name_(void *unused)                                                               \
+    {                                                                                              \
+        name_##_body();                                                                            \
+        return unused;                                                                             \
+    }                                                                                              \
+    static void name_##_body(void)
 
 /* A log to which each thread appends a letter. */
 static char calls[256];

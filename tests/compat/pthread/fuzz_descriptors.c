@@ -2,11 +2,6 @@
 #include "tests/compat/pthread/program.h"
 #include "tests/compat/pthread/program_fuzz.h"
 
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
 #include <sys/timerfd.h>
 
 enum { BYTES = 4096 };

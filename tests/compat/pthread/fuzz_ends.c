@@ -2,10 +2,6 @@
 #include "tests/compat/pthread/program.h"
 #include "tests/compat/pthread/program_fuzz.h"
 
-#include <poll.h>
-#include <sched.h>
-#include <sys/socket.h>
-
 /* A thread that waits in one of many ways until it is cancelled. */
 struct victim {
     uint32_t way;

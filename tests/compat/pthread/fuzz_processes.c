@@ -2,9 +2,7 @@
 #include "tests/compat/pthread/program.h"
 #include "tests/compat/pthread/program_fuzz.h"
 
-#include <fcntl.h>
 #include <spawn.h>
-#include <sys/wait.h>
 
 static void *give_back(void *argument)
 {

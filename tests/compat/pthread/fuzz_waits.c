@@ -2,8 +2,6 @@
 #include "tests/compat/pthread/program.h"
 #include "tests/compat/pthread/program_fuzz.h"
 
-#include <sched.h>
-
 static sem_t tokens;
 static pthread_key_t key;
 static atomic_long destroyed;

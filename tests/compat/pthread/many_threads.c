@@ -5,7 +5,6 @@
 #include "tests/compat/pthread/program.h"
 
 #include <limits.h>
-#include <sys/eventfd.h>
 
 enum { STACK_SIZE = 64 << 10, KERNEL_THREADS_MAX = 16, EVENTS_MAX = 400 };
 enum { AT_CONDITION, AT_SEMAPHORE, AT_EVENT };

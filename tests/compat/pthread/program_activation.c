@@ -5,14 +5,7 @@
 #include "tests/compat/pthread/program.h"
 
 #include <locale.h>
-#include <poll.h>
-#include <sched.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 #include <xmmintrin.h>
 
 static sigset_t usr2, queued_ones;

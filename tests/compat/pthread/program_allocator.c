@@ -4,7 +4,6 @@
 
 #include <linux/futex.h>
 #include <linux/membarrier.h>
-#include <sys/syscall.h>
 
 /* More than workers, all of which wait in the kernel for so long that another one is created. */
 enum { THREADS = 6, MS = 200 };

@@ -2,17 +2,10 @@
 #include "tests/compat/pthread/program.h"
 
 #include <aio.h>
-#include <fcntl.h>
 #include <mqueue.h>
-#include <poll.h>
-#include <sys/epoll.h>
 #include <sys/ipc.h>
 #include <sys/msg.h>
 #include <sys/select.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 #include <threads.h>
 
 static int pipe_fds[2], pair[2], listener, epoll_fd, queue, lock_fd;

@@ -2,9 +2,6 @@
  * and deadlines during a wait. */
 #include "tests/compat/pthread/program.h"
 
-#include <sched.h>
-#include <sys/wait.h>
-
 enum { TURNS = 3000, WAITERS = 8 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

@@ -3,14 +3,8 @@
 #include "tests/compat/pthread/program.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <sched.h>
-#include <sys/epoll.h>
 #include <sys/select.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
 
 enum { TURNS = 200 };
 

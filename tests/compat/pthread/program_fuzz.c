@@ -6,8 +6,6 @@
 #include "tests/compat/pthread/program_fuzz.h"
 #include "tests/compat/pthread/program.h"
 
-#include <sched.h>
-
 enum { THREADS = 4, TURNS = 24, TURNS_CHILD = 4, DEPTH_MAX = 2, COUNTERS = 3 };
 enum { SECONDS_MAX = 30 };
 

@@ -2,16 +2,8 @@
  * one worker, that runs only if the call does not keep it. */
 #include "tests/compat/pthread/program.h"
 
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <pty.h>
 #include <sys/random.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 #include <termios.h>
 
 enum { CONNECTIONS = 300, OUTPUT = 100000, ROUNDS = 20 };

@@ -2,13 +2,6 @@
  * all that poll; what the chosen one leaves is for the next. */
 #include "tests/compat/pthread/program.h"
 
-#include <netinet/in.h>
-#include <poll.h>
-#include <sched.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
-#include <sys/socket.h>
-
 enum { READERS = 300, ACCEPTORS = 8, CONNECTIONS = 40 };
 
 static void add(int fd, uint64_t n)

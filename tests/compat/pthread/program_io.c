@@ -2,17 +2,9 @@
 #include "tests/compat/pthread/program.h"
 
 #include <arpa/inet.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <sys/epoll.h>
-#include <sys/eventfd.h>
 #include <sys/file.h>
 #include <sys/select.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 #include <sys/timerfd.h>
-#include <sys/uio.h>
 
 enum { CLIENTS = 20, ROUNDS = 50 };
 

@@ -120,11 +120,10 @@ static void *lock_in_time(void *unused)
 {
     struct timespec soon = after_ms(CLOCK_REALTIME, 20), monotonic = after_ms(CLOCK_MONOTONIC, 20);
     struct timespec invalid = {0, 2000000000};
-    (void)unused;
     SHOW(pthread_mutex_timedlock(&timed, &soon));
     SHOW(pthread_mutex_clocklock(&timed, CLOCK_MONOTONIC, &monotonic));
     SHOW(pthread_mutex_timedlock(&timed, &invalid));
-    return NULL;
+    return unused;
 }
 
 static void test_timeouts(void)

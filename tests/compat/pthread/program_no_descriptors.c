@@ -4,7 +4,6 @@
 #include "tests/compat/pthread/program.h"
 
 #include <sys/resource.h>
-#include <sys/wait.h>
 
 enum { THREADS = 4, LIMIT = 32 };
 

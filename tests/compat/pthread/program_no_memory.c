@@ -1,7 +1,6 @@
 /* Threads that are created when the process may have no more memory, and when it may again. */
 #include "tests/compat/pthread/program.h"
 
-#include <sys/mman.h>
 #include <sys/resource.h>
 
 static void *return_it(void *argument)

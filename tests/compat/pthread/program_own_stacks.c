@@ -3,8 +3,6 @@
  * stack. A handler that is not for the alternate stack runs where the thread is. */
 #include "tests/compat/pthread/program.h"
 
-#include <stdint.h>
-#include <sys/wait.h>
 #include <ucontext.h>
 
 enum { THREADS = 6, TURNS = 100, SIGNALS_SENT = 50, WORDS = 512, ALTERNATE = 32768 };

@@ -2,10 +2,6 @@
  * polls before, by two threads, at its end, and with a deadline. */
 #include "tests/compat/pthread/program.h"
 
-#include <poll.h>
-#include <sched.h>
-#include <sys/socket.h>
-
 enum { TURNS = 20 };
 
 static int ends[2];

@@ -1,9 +1,7 @@
 /* fork, vfork, posix_spawn, exec and system in a program with threads; what a child inherits. */
 #include "tests/compat/pthread/program.h"
 
-#include <sched.h>
 #include <spawn.h>
-#include <sys/wait.h>
 
 static atomic_bool is_over;
 static atomic_int handled;

@@ -2,12 +2,8 @@
 #include "tests/compat/pthread/program.h"
 
 #include <aio.h>
-#include <fcntl.h>
 #include <mqueue.h>
-#include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
-#include <sys/wait.h>
 
 static sigset_t set_of(int a, int b)
 {

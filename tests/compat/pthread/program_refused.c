@@ -3,8 +3,6 @@
 #include "tests/compat/pthread/program.h"
 #include "tests/sandbox.h"
 
-#include <sys/wait.h>
-
 static int ends[2];
 static FILE *file;
 

@@ -2,7 +2,6 @@
  * signal handler stores in its context is in all of them. Single steps stay in the program. */
 #include "tests/compat/pthread/program.h"
 
-#include <sys/syscall.h>
 #include <ucontext.h>
 
 enum { CALLS = 2000 };

@@ -2,8 +2,6 @@
  * itself; signals, children and cancellation. It is also built with the address sanitizer. */
 #include "tests/compat/pthread/program.h"
 
-#include <sys/wait.h>
-
 enum { THREADS = 8, ROUNDS = 50 };
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;

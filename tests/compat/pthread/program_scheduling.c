@@ -2,11 +2,7 @@
 #include "tests/compat/pthread/program.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <sched.h>
 #include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 
 static sem_t go_on, is_ready;
 static atomic_int thread_id;

@@ -2,8 +2,6 @@
  * and deadlines, destroyed by the one that was woken, and reused for many rounds. */
 #include "tests/compat/pthread/program.h"
 
-#include <sched.h>
-
 enum { TURNS = 3000, THREADS = 8, ROUNDS = 400 };
 
 static sem_t ping, pong, is_there;

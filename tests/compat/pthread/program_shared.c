@@ -1,13 +1,9 @@
 /* Objects that processes share: each is used by several threads of a parent and of a child. */
 #include "tests/compat/pthread/program.h"
 
-#include <fcntl.h>
 #include <sys/ipc.h>
-#include <sys/mman.h>
 #include <sys/msg.h>
-#include <sys/prctl.h>
 #include <sys/sem.h>
-#include <sys/wait.h>
 
 enum { THREADS = 4, TURNS = 200 };
 

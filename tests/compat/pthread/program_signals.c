@@ -1,11 +1,7 @@
 /* Signals to threads and to the process, masks, alternate stacks, EINTR and SA_RESTART, sigwait. */
 #include "tests/compat/pthread/program.h"
 
-#include <fcntl.h>
-#include <poll.h>
 #include <setjmp.h>
-#include <sys/signalfd.h>
-#include <sys/syscall.h>
 #include <sys/time.h>
 
 static atomic_int calls, last_number, on_stack;

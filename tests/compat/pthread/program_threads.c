@@ -3,8 +3,6 @@
 #include "tests/compat/pthread/program.h"
 
 #include <limits.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
 
 static pthread_key_t key;
 static atomic_int destroyed, cleaned;

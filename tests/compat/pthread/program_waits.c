@@ -3,7 +3,6 @@
 #include "tests/compat/pthread/program.h"
 
 #include <limits.h>
-#include <sched.h>
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_cond_t condition = PTHREAD_COND_INITIALIZER;

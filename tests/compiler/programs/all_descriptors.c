@@ -1,14 +1,5 @@
 /* Programs that close every descriptor from 3 on, as daemons do, and continue with threads. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "program.h"
 
 static int fds[2];
 

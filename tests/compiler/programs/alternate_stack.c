@@ -1,14 +1,5 @@
 /* Handlers on alternate stacks, of which each thread has its own; and the overflow of a stack. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "program.h"
 
 enum { SIZE = 65536 };
 static sigjmp_buf place;

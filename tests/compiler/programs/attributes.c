@@ -1,11 +1,5 @@
 /* The attributes of threads that run. */
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/resource.h>
+#include "program.h"
 
 static void look(const char *name)
 {

@@ -1,9 +1,5 @@
 /* Threads that compute for long on a stack, while others are ready: nothing is reported. */
-#include <pthread.h>
-#include <sched.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <time.h>
+#include "program.h"
 
 static double now_ms(void)
 {

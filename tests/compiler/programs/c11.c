@@ -1,7 +1,6 @@
 /* C11's threads. */
-#include <errno.h>
-#include <stdatomic.h>
-#include <stdio.h>
+#include "program.h"
+
 #include <threads.h>
 
 static mtx_t lock, recursive;

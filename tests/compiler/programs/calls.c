@@ -1,12 +1,6 @@
 /* Ways to call a function that waits: recursion, pointers, structures by value, results of all
  * kinds. */
-#include <pthread.h>
-#include <sched.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "program.h"
 
 struct small {
     int a, b;

@@ -1,12 +1,6 @@
 /* Asynchronous cancellation ends also what is no cancellation point, cleanups see the frames that
  * they belong to, and a canceled function of pthread_once is called again. */
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
-#include <semaphore.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "program.h"
 
 static pthread_mutex_t mutex = PTHREAD_MUTEX_INITIALIZER;
 static pthread_rwlock_t rwlock = PTHREAD_RWLOCK_INITIALIZER;

@@ -2,42 +2,21 @@
  * that may: of each, whether a cancellation that is pending acts there, although the call would not
  * wait. Joining and aio_suspend are none in the C library if there is nothing to wait for, and
  * sem_clockwait is none if the semaphore is free. */
-#ifndef _GNU_SOURCE
-#define _GNU_SOURCE
-#endif
+#include "program.h"
+
 #include <aio.h>
 #include <dirent.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <glob.h>
 #include <grp.h>
 #include <mqueue.h>
 #include <netdb.h>
-#include <poll.h>
-#include <pthread.h>
 #include <pwd.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
 #include <sys/file.h>
-#include <sys/ipc.h>
-#include <sys/mman.h>
 #include <sys/msg.h>
 #include <sys/random.h>
-#include <sys/select.h>
-#include <sys/sem.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 #include <syslog.h>
 #include <termios.h>
 #include <threads.h>
-#include <time.h>
-#include <unistd.h>
 #include <wchar.h>
 
 static int file, null, pair[2], full[2], epoll_fd, queue, passed;

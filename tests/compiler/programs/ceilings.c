@@ -1,14 +1,6 @@
 /* Mutexes with ceilings: the thread that has one has its priority. Where the system allows no other
  * policy, locking one fails. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include "program.h"
 
 static pthread_mutex_t six, eight;
 static int counted;

@@ -1,12 +1,7 @@
 /* Contexts (ucontext.h): coroutines that wait, within a thread and by one thread after another. */
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <semaphore.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
+#include "program.h"
+
 #include <ucontext.h>
-#include <unistd.h>
 
 #define COROUTINES 3
 #define THREADS 4

@@ -1,14 +1,6 @@
 /* Ways through a program beside calls and returns: constructors and destructors that have threads,
  * tail calls that must be jumps, and faults whose handler jumps away, by the thousand. */
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <semaphore.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <unistd.h>
+#include "program.h"
 
 #define THREADS 3
 

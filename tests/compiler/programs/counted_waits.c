@@ -1,30 +1,10 @@
 /* What others see of threads that wait: at semaphores of System V and at queues; texts to a full
  * pipe. */
-#define _GNU_SOURCE
-#include <err.h>
-#include <errno.h>
-#include <fcntl.h>
-#include <mqueue.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ipc.h>
-#include <sys/resource.h>
-#include <sys/sem.h>
-#include <time.h>
-#include <unistd.h>
-#include <wchar.h>
+#include "start.h"
 
-static pthread_t start(void *(*fn)(void *), void *argument)
-{
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, fn, argument))
-        abort();
-    return thread;
-}
+#include <err.h>
+#include <mqueue.h>
+#include <wchar.h>
 
 /* ---- Semaphores ---- */
 

@@ -1,17 +1,7 @@
 /* A descriptor changes: whether its calls block, for how long, and what its number means. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <netinet/in.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "program.h"
+
 #include <sys/ioctl.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
 
 static void *write_later(void *argument)
 {

@@ -1,21 +1,9 @@
 /* Calls that block in the kernel end when their thread is canceled, and when a signal of it is
  * handled. */
-#define _GNU_SOURCE
+#include "program.h"
+
 #include <aio.h>
-#include <errno.h>
-#include <fcntl.h>
 #include <netdb.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 enum call { WAIT, WAIT_FOR_IT, LOCK, LOCK_RECORD, AIO, FIFO, SHARED, COMMAND, CALLS };
 static const char *const names[CALLS] = {

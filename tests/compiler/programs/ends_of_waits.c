@@ -1,21 +1,8 @@
 /* How calls that wait end: after a part, with descriptors, at a word by bits, moved, or forked. */
-#define _GNU_SOURCE
-#include <errno.h>
+#include "program.h"
+
 #include <linux/futex.h>
 #include <mqueue.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ipc.h>
-#include <sys/sem.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 static int fds[2];
 

@@ -1,16 +1,6 @@
 /* A handler jumps to where a thread goes on that waits: the usual limit of time of old programs.
  * The first thread does so by a timer, and another one for a signal that was sent to it. */
-#include <errno.h>
-#include <poll.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <sys/time.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "program.h"
 
 static sigjmp_buf limit, told;
 static int ends[2];

@@ -1,19 +1,5 @@
 /* Handlers that post, and signals to threads. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <poll.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/select.h>
-#include <sys/time.h>
-#include <time.h>
-#include <unistd.h>
+#include "program.h"
 
 static sem_t posted, never;
 static atomic_int handled;

@@ -1,22 +1,8 @@
 /* A thread waits in a function with variable arguments, which is not converted: a signal interrupts
  * the wait, has the thread jump, or it is canceled. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <poll.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/select.h>
-#include <sys/socket.h>
+#include "program.h"
+
 #include <sys/un.h>
-#include <time.h>
-#include <unistd.h>
 
 enum way { POLL, PPOLL, SELECT, PSELECT, EPOLL, EPOLL_MASK, READ, RECEIVE, ACCEPT, CONNECT, WAYS };
 static const char *const names[] = {"poll",        "ppoll", "select",   "pselect", "epoll_wait",

@@ -1,18 +1,7 @@
 /* Input and output through pipes and sockets that block. */
-#include <arpa/inet.h>
-#include <errno.h>
-#include <fcntl.h>
+#include "program.h"
+
 #include <netdb.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/select.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-#include <sys/uio.h>
-#include <unistd.h>
 
 enum { CLIENTS = 20, LARGE = 300000 };
 

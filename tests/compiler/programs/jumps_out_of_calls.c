@@ -1,12 +1,6 @@
 /* A handler jumps out of a call that may wait, and has not waited yet: here out of the allocator of
  * the program, which the call needs. The calls that follow are not taken for a part of it. */
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "program.h"
 
 extern void *__libc_realloc(void *block, size_t n);
 

@@ -1,8 +1,5 @@
 /* Frames of several megabytes, in functions that are converted and in those that run on a stack. */
-#include <pthread.h>
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
+#include "program.h"
 static int fds[2];
 static int variadic(int n, ...)
 {

@@ -1,9 +1,5 @@
 /* A process lowers its limit of descriptors, and forks. */
-#include <pthread.h>
-#include <stdio.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "program.h"
 
 static void *wait_shortly(void *argument)
 {

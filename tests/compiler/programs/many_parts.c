@@ -1,10 +1,6 @@
 /* Calls with more parts than are transferred at once, to and from descriptors that are ready for
  * all of them: nobody does anything meanwhile that would make them ready again. */
-#include <pthread.h>
-#include <stdio.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <unistd.h>
+#include "program.h"
 
 enum { PARTS = 400, SIZE = 10 };
 

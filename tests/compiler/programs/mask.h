@@ -2,8 +2,7 @@
 #ifndef GS_TESTS_COMPILER_MASK_H
 #define GS_TESTS_COMPILER_MASK_H
 
-#include <pthread.h>
-#include <signal.h>
+#include "program.h"
 
 static inline sigset_t set_of(int number)
 {

@@ -1,20 +1,8 @@
 /* Which signals each thread blocks, and what is pending for it. */
-#define _GNU_SOURCE
 #include "mask.h"
+#include "start.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <signal.h>
 #include <spawn.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 static atomic_int handled;
 static sem_t is_ready, may_end;
@@ -29,14 +17,6 @@ static int is_pending(int number)
     sigset_t set;
     sigpending(&set);
     return sigismember(&set, number);
-}
-
-static pthread_t start(void *(*fn)(void *), void *argument)
-{
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, fn, argument))
-        abort();
-    return thread;
 }
 
 /* ---- Masks belong to threads ---- */

@@ -1,17 +1,8 @@
 /* Messages that do not fit into a socket at once, several in a call, counters, and sleeps without
  * time: the other threads go on meanwhile. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
+#include "start.h"
+
 #include <sys/eventfd.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <time.h>
-#include <unistd.h>
 
 enum { SIZE = 700000 };
 static char bytes[SIZE];
@@ -27,14 +18,6 @@ static void close_pair(void)
 {
     close(fds[0]);
     close(fds[1]);
-}
-
-static pthread_t start(void *(*fn)(void *))
-{
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, fn, NULL))
-        abort();
-    return thread;
 }
 
 /* Reads up to the end, and adds up what it got. */
@@ -55,7 +38,7 @@ static void *count(void *argument)
 static void send_parts(void)
 {
     make_pair(SOCK_STREAM);
-    pthread_t reader = start(count);
+    pthread_t reader = start(count, NULL);
     struct iovec parts[] = {{bytes, SIZE / 2}, {bytes + SIZE / 2, 0}, {bytes + SIZE / 2, SIZE / 2}};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 3};
     printf("sendmsg %zd\n", sendmsg(fds[0], &message, 0));
@@ -84,7 +67,7 @@ static void *send_slowly(void *argument)
 static void receive_all(void)
 {
     make_pair(SOCK_STREAM);
-    pthread_t sender = start(send_slowly);
+    pthread_t sender = start(send_slowly, NULL);
     char head[3] = "", tail[8] = "";
     struct iovec parts[] = {{head, 2}, {tail, 6}};
     struct msghdr message = {.msg_iov = parts, .msg_iovlen = 2};
@@ -106,7 +89,7 @@ static void receive_datagrams(void)
         messages[i].msg_hdr = (struct msghdr){.msg_iov = &parts[i], .msg_iovlen = 1};
     }
     make_pair(SOCK_DGRAM);
-    pthread_t sender = start(send_slowly);
+    pthread_t sender = start(send_slowly, NULL);
     int n = recvmmsg(fds[0], messages, 2, 0, NULL);
     printf("recvmmsg %d: %u %u\n", n, messages[0].msg_len, messages[1].msg_len);
     n = recvmmsg(fds[0], messages, 1, MSG_WAITFORONE, &(struct timespec){5, 0});
@@ -135,12 +118,12 @@ static void counters(void)
     counter = eventfd(0, 0);
     int set = epoll_create1(0);
     epoll_ctl(set, EPOLL_CTL_ADD, counter, &event);
-    pthread_t adder = start(add);
+    pthread_t adder = start(add, NULL);
     printf("epoll_pwait2 %d\n", epoll_pwait2(set, &event, 1, NULL, NULL));
     printf("eventfd_read %d %d\n", eventfd_read(counter, &value), (int)value);
     pthread_join(adder, NULL);
     printf("in time %d\n", epoll_pwait2(set, &event, 1, &(struct timespec){0, 1000000}, NULL));
-    adder = start(add);
+    adder = start(add, NULL);
     printf("eventfd_read %d %d\n", eventfd_read(counter, &value), (int)value);
     pthread_join(adder, NULL);
     close(set);
@@ -171,19 +154,19 @@ static void *set(void *argument)
 static void *wait_for_flag(void *argument)
 {
     struct timespec none = {0, 0};
-    pthread_t setter = start(set);
+    pthread_t setter = start(set, NULL);
     while (look() < 1)
         nanosleep(&none, NULL);
     pthread_join(setter, NULL);
-    setter = start(set);
+    setter = start(set, NULL);
     while (look() < 2)
         usleep(0);
     pthread_join(setter, NULL);
-    setter = start(set);
+    setter = start(set, NULL);
     while (look() < 3)
         sleep(0);
     pthread_join(setter, NULL);
-    setter = start(set);
+    setter = start(set, NULL);
     while (look() < 4)
         clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &none, NULL);
     pthread_join(setter, NULL);
@@ -208,6 +191,6 @@ int main(void)
     setvbuf(stdout, NULL, _IOLBF, 0);
     all(NULL);
     is_set = 0;
-    pthread_join(start(all), NULL);
+    pthread_join(start(all, NULL), NULL);
     return 0;
 }

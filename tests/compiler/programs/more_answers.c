@@ -1,15 +1,7 @@
 /* What calls answer at the limits of what they take, and locks that prefer writers. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <limits.h>
-#include <pthread.h>
-#include <sched.h>
-#include <semaphore.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <string.h>
+#include "program.h"
+
 #include <sys/prctl.h>
-#include <time.h>
 
 static void *pass(void *argument)
 {

@@ -1,16 +1,6 @@
 /* Writing where nobody reads: SIGPIPE is the writing thread's. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include "program.h"
+
 #include <wchar.h>
 
 static volatile sig_atomic_t handled;

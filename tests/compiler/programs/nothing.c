@@ -1,8 +1,5 @@
 /* A program without threads. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "program.h"
 
 int main(int argc, char **argv)
 {

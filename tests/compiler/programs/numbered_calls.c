@@ -1,26 +1,8 @@
 /* System calls by their numbers let other threads run, and have the signal of a pipe that nobody
  * reads; an address that is none is an error. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/epoll.h>
-#include <sys/ipc.h>
+#include "program.h"
+
 #include <sys/msg.h>
-#include <sys/select.h>
-#include <sys/sem.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 static int forth[2], back[2];
 static atomic_int signals;

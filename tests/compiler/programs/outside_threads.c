@@ -1,13 +1,6 @@
 /* Kernel threads that the C library creates for a timer: they have a number of their own, can be
  * canceled, and do their cleanups. */
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
+#include "program.h"
 
 static sem_t ready, cleaned;
 static pthread_t outside;

@@ -1,24 +1,7 @@
 /* Signals that threads send to themselves: what handlers block, and jumps out of them; and what
  * other programs and timers have to do with a thread's signals. */
-#define _GNU_SOURCE
 #include "mask.h"
-
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/select.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include "program.h"
 
 static volatile sig_atomic_t depth, max_depth, count, calls[16];
 static pthread_t expected;

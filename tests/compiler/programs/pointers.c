@@ -1,9 +1,6 @@
 /* Functions of the C library that wait, called through pointers, when no function of the program's
  * own that waits has its address taken. */
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "program.h"
 
 struct transport {
     ssize_t (*read)(int, void *, size_t);

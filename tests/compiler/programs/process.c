@@ -1,18 +1,7 @@
 /* Signals that interrupt waits, handlers that wake threads, children, and daemons. */
-#include <errno.h>
-#include <fcntl.h>
+#include "program.h"
+
 #include <netdb.h>
-#include <pthread.h>
-#include <sched.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
 
 static int handled;
 

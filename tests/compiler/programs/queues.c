@@ -1,30 +1,10 @@
 /* Queues of messages, semaphores of System V, the system call futex, and timers that call functions
  * in kernel threads: the other threads go on meanwhile. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
+#include "start.h"
+
 #include <linux/futex.h>
 #include <mqueue.h>
-#include <pthread.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ipc.h>
 #include <sys/msg.h>
-#include <sys/sem.h>
-#include <sys/syscall.h>
-#include <time.h>
-#include <unistd.h>
-
-static pthread_t start(void *(*fn)(void *), void *argument)
-{
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, fn, argument))
-        abort();
-    return thread;
-}
 
 static const char *answer(long result)
 {

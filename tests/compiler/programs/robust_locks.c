@@ -1,14 +1,5 @@
 /* Robust mutexes whose owners end with them: threads, and processes that end or are killed. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "program.h"
 
 enum { LOCKS = 16, THREADS = 4 };
 

@@ -1,14 +1,5 @@
 /* Mutexes and conditions that processes share, and robust mutexes. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include "program.h"
 
 enum { ROUNDS = 20, COUNTS = 50 };
 

@@ -1,14 +1,5 @@
 /* Reader-writer locks and barriers that processes share. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <time.h>
-#include <unistd.h>
+#include "program.h"
 
 enum { PROCESSES = 2, THREADS = 2, ROUNDS = 10 };
 

@@ -1,16 +1,8 @@
 /* Functions that run on stacks, whose need is known for some and not for others: each fills what it
  * asks for, while handlers of signals that need much interrupt it. */
-#define _GNU_SOURCE
+#include "program.h"
+
 #include <alloca.h>
-#include <pthread.h>
-#include <setjmp.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/time.h>
-#include <unistd.h>
 
 enum { ROUNDS = 5, THREADS = 30 };
 

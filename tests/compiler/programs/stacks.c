@@ -1,13 +1,6 @@
 /* What cannot be converted, and runs on a stack: variadic functions, setjmp, frames without a
  * constant size, and callbacks of foreign code. */
-#include <pthread.h>
-#include <sched.h>
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "program.h"
 
 static int waits(int n)
 {

@@ -1,15 +1,5 @@
 /* Streams on sockets and pipes, whose other ends are threads of the same program. */
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/time.h>
-#include <unistd.h>
+#include "program.h"
 
 enum { LINES = 2000, LARGE = 300000 };
 

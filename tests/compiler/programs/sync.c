@@ -1,12 +1,5 @@
 /* All kinds of synchronisation. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <semaphore.h>
-#include <stdio.h>
-#include <time.h>
-#include <unistd.h>
+#include "program.h"
 
 enum { THREADS = 6, ROUNDS = 50 };
 

@@ -1,29 +1,14 @@
 /* Streams of wide characters, the functions without locks, messages on the standard error, and what
  * is left in the buffer when the process ends: a full pipe does not stop the other threads. */
-#define _GNU_SOURCE
+#include "start.h"
+
 #include <err.h>
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdarg.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include <wchar.h>
 
 enum { SIZE = 100000 };
 static int fds[2];
 static char text[SIZE + 1];
 static wchar_t wide[SIZE + 1];
-
-static pthread_t start(void *(*fn)(void *), void *argument)
-{
-    pthread_t thread;
-    if (pthread_create(&thread, NULL, fn, argument))
-        abort();
-    return thread;
-}
 
 static void *count(void *argument)
 {

@@ -1,13 +1,5 @@
 /* What threads are created with: stacks, CPUs, scheduling, and the default of all that. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
+#include "program.h"
 
 #define STACK (((size_t)3 << 20) + 4096)
 

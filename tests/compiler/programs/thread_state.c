@@ -1,15 +1,10 @@
 /* What the C library and the processor keep for each thread: the locale, h_errno, rounding and
  * exceptions of numbers. And threads that constructors and destructors of the program start. */
-#define _GNU_SOURCE
+#include "program.h"
+
 #include <fenv.h>
 #include <locale.h>
 #include <netdb.h>
-#include <pthread.h>
-#include <sched.h>
-#include <semaphore.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
 
 /* ---- Before main, and after it ---- */
 

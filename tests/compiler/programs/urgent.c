@@ -1,13 +1,6 @@
 /* A read stops in front of urgent data, and the next one begins behind it: a socket from which less
  * was read than asked for is not always empty. */
-#include <arpa/inet.h>
-#include <pthread.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
+#include "program.h"
 
 static int connected, accepted;
 

@@ -1,14 +1,7 @@
 /* Handlers of signals to threads that wait for a descriptor, which wait themselves, and in which
  * their thread is canceled. */
-#define _GNU_SOURCE
 #include "mask.h"
-#include <errno.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <unistd.h>
+#include "program.h"
 
 static int outer[2], inner[2];
 static atomic_int is_reading, in_handler, cleaned;

@@ -1,13 +1,5 @@
 /* Loops that wait for another thread without a call that waits. */
-#define _GNU_SOURCE
-#include <pthread.h>
-#include <sched.h>
-#include <semaphore.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <time.h>
-#include <unistd.h>
+#include "program.h"
 
 static volatile int stop;
 static int is_ready, number;

@@ -1,15 +1,6 @@
 /* What waits for files: FIFOs that are opened, locks of records, by threads and processes, and
  * bytes that the kernel moves. The other threads go on meanwhile. */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
+#include "program.h"
 
 static char folder[] = "/tmp/files-XXXXXX", fifo[64], other_fifo[64], file[64];
 

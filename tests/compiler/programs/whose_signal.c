@@ -1,13 +1,7 @@
 /* A signal of the process is that of a thread which does not block it: its handler sees the
  * variables of that one. And loops of locks that are always free let others run. */
 #include "mask.h"
-
-#include <pthread.h>
-#include <semaphore.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <stdio.h>
-#include <unistd.h>
+#include "program.h"
 
 enum { THREADS = 4, SIGNALS = 20 };
 

@@ -16,10 +16,14 @@ static void go_away(struct http2 *http2, uint32_t last_id)
     frames_send(http2, (struct frame){.type = NGHTTP2_GOAWAY}, (char *)payload, sizeof payload);
 }
 
-static void ignore(struct http2 *http2, uint32_t id)
-{
-    (void)http2, (void)id;
-}
+/* A function that answers the request `id`. */
+#define ANSWER(name_, ...)                                                                         \
+    static void name_(struct http2 *http2, uint32_t id)                                            \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
+
+ANSWER(ignore, (void)http2, (void)id)
 
 static void ignore_third(struct http2 *http2, uint32_t id)
 {
@@ -27,10 +31,7 @@ static void ignore_third(struct http2 *http2, uint32_t id)
         frames_hello(http2, id);
 }
 
-static void answer_404(struct http2 *http2, uint32_t id)
-{
-    SEND(http2, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id, "\x8d");
-}
+ANSWER(answer_404, SEND(http2, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id, "\x8d"))
 
 /* Interim responses, a frame of an unknown type, padding, and trailers. */
 static void answer_at_length(struct http2 *http2, uint32_t id)
@@ -48,10 +49,7 @@ static void answer_at_length(struct http2 *http2, uint32_t id)
     SEND(http2, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id, "\0\x01x\x01y");
 }
 
-static void reset_stream(struct http2 *http2, uint32_t id)
-{
-    reset(http2, id, NGHTTP2_INTERNAL_ERROR);
-}
+ANSWER(reset_stream, reset(http2, id, NGHTTP2_INTERNAL_ERROR))
 
 static void reset_after_headers(struct http2 *http2, uint32_t id)
 {
@@ -59,15 +57,8 @@ static void reset_after_headers(struct http2 *http2, uint32_t id)
     reset(http2, id, NGHTTP2_NO_ERROR);
 }
 
-static void refuse(struct http2 *http2, uint32_t id)
-{
-    reset(http2, id, NGHTTP2_REFUSED_STREAM);
-}
-
-static void refuse_first_three(struct http2 *http2, uint32_t id)
-{
-    (http2->requests <= 3 ? refuse : frames_hello)(http2, id);
-}
+ANSWER(refuse, reset(http2, id, NGHTTP2_REFUSED_STREAM))
+ANSWER(refuse_first_three, (http2->requests <= 3 ? refuse : frames_hello)(http2, id))
 
 /* The first connection takes its first request only. */
 static void go_away_after_first(struct http2 *http2, uint32_t id)
@@ -96,10 +87,7 @@ static void close_at_once(struct http2 *http2, uint32_t id)
     http2->is_closed = true;
 }
 
-static void close_after_first(struct http2 *http2, uint32_t id)
-{
-    (http2->requests == 1 ? frames_hello : close_at_once)(http2, id);
-}
+ANSWER(close_after_first, (http2->requests == 1 ? frames_hello : close_at_once)(http2, id))
 
 static void close_in_frame(struct http2 *http2, uint32_t id)
 {
@@ -128,20 +116,11 @@ static void answer_too_much(struct http2 *http2, uint32_t id)
     SEND(http2, NGHTTP2_DATA, END_STREAM, id, "hello!");
 }
 
-static void answer_without_body(struct http2 *http2, uint32_t id)
-{
-    SEND(http2, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id, OK_FIELDS);
-}
-
-static void answer_with_capitals(struct http2 *http2, uint32_t id)
-{
-    SEND(http2, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id, "\x88\0\x01X\x01y");
-}
-
-static void answer_without_status(struct http2 *http2, uint32_t id)
-{
-    SEND(http2, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id, "\0\x01x\x01y");
-}
+ANSWER(answer_without_body, SEND(http2, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id, OK_FIELDS))
+ANSWER(answer_with_capitals,
+       SEND(http2, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id, "\x88\0\x01X\x01y"))
+ANSWER(answer_without_status,
+       SEND(http2, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id, "\0\x01x\x01y"))
 
 static void answer_with_bad_status(struct http2 *http2, uint32_t id)
 {
@@ -160,10 +139,8 @@ static void answer_with_large_header(struct http2 *http2, uint32_t id)
                 4007 + 17);
 }
 
-static void break_compression(struct http2 *http2, uint32_t id)
-{
-    SEND(http2, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id, "\xff\xff\xff\xff\xff\xff\xff");
-}
+ANSWER(break_compression,
+       SEND(http2, NGHTTP2_HEADERS, END_HEADERS | END_STREAM, id, "\xff\xff\xff\xff\xff\xff\xff"))
 
 static void serve_no_http2(struct server *server, int fd, size_t index)
 {
@@ -175,10 +152,7 @@ static void serve_no_http2(struct server *server, int fd, size_t index)
         ;
 }
 
-static void push(struct http2 *http2, uint32_t id)
-{
-    SEND(http2, NGHTTP2_PUSH_PROMISE, END_HEADERS, id, "\0\0\0\x02\x82\x84\x86\x41\x01x");
-}
+ANSWER(push, SEND(http2, NGHTTP2_PUSH_PROMISE, END_HEADERS, id, "\0\0\0\x02\x82\x84\x86\x41\x01x"))
 
 static void open_no_window(struct http2 *http2, uint32_t id)
 {
@@ -192,15 +166,9 @@ static void overflow_window(struct http2 *http2, uint32_t id)
     frames_send_number(http2, NGHTTP2_WINDOW_UPDATE, 0, INT32_MAX);
 }
 
-static void answer_idle_stream(struct http2 *http2, uint32_t id)
-{
-    frames_hello(http2, id + 1000);
-}
-
-static void send_large_frame(struct http2 *http2, uint32_t id)
-{
-    frames_send_header(http2, (struct frame){NGHTTP2_DATA, 0, id}, PAYLOAD_MAX + 1);
-}
+ANSWER(answer_idle_stream, frames_hello(http2, id + 1000))
+ANSWER(send_large_frame,
+       frames_send_header(http2, (struct frame){NGHTTP2_DATA, 0, id}, PAYLOAD_MAX + 1))
 
 /* As much as is received at once. */
 static void ping_often(struct http2 *http2, uint32_t id)
@@ -235,10 +203,8 @@ static void answer_late(struct http2 *http2, uint32_t id)
 }
 
 /* Before the client knows the limit of one stream, the server takes the first request only. */
-static void answer_first(struct http2 *http2, uint32_t id)
-{
-    (http2->requests == 1 || http2->has_settings ? frames_hello : refuse)(http2, id);
-}
+ANSWER(answer_first,
+       (http2->requests == 1 || http2->has_settings ? frames_hello : refuse)(http2, id))
 
 /* The first connection allows no stream, and ends; the second one allows streams later. */
 static void allow_later(struct http2 *http2, uint32_t id)

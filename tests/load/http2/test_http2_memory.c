@@ -5,9 +5,6 @@
 #include "tests/load/remote.h"
 #include "tests/load/run.h"
 
-#include <errno.h>
-#include <fcntl.h>
-
 void *__real_malloc(size_t n);
 void *__real_calloc(size_t count, size_t n);
 void *__real_realloc(void *memory, size_t n);

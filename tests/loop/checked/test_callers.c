@@ -2,8 +2,6 @@
 #include "tests/thread/checked/misuse.h"
 
 #include <gossamer/loop.h>
-#include <pthread.h>
-#include <stdatomic.h>
 
 static struct gs_loop *loop;
 static struct gs_timer timer, other_timer;

@@ -48,42 +48,22 @@ static void start_io(void)
     MUST_EQ(gs_io_start(&io), 0);
 }
 
+/* A function that starts a watcher. */
+#define START(name_, ...)                                                                          \
+    static int name_(void *watcher)                                                                \
+    {                                                                                              \
+        return __VA_ARGS__;                                                                        \
+    }
+
 /* ---- Watchers that were not initialised ---- */
 
-static int start_zero_io(void *watcher)
-{
-    return gs_io_start(watcher);
-}
-
-static int start_timer(void *watcher)
-{
-    return gs_timer_start(watcher, GS_NEVER);
-}
-
-static int start_timer_repeat(void *watcher)
-{
-    return gs_timer_start_repeat(watcher, GS_NEVER, 1);
-}
-
-static int start_periodic(void *watcher)
-{
-    return gs_periodic_start(watcher, 1);
-}
-
-static int start_signal(void *watcher)
-{
-    return gs_signal_start(watcher, SIGUSR1);
-}
-
-static int start_child(void *watcher)
-{
-    return gs_child_start(watcher, 1);
-}
-
-static int start_file(void *watcher)
-{
-    return gs_file_start(watcher, "/", 0);
-}
+START(start_zero_io, gs_io_start(watcher))
+START(start_timer, gs_timer_start(watcher, GS_NEVER))
+START(start_timer_repeat, gs_timer_start_repeat(watcher, GS_NEVER, 1))
+START(start_periodic, gs_periodic_start(watcher, 1))
+START(start_signal, gs_signal_start(watcher, SIGUSR1))
+START(start_child, gs_child_start(watcher, 1))
+START(start_file, gs_file_start(watcher, "/", 0))
 
 static int start_idle(void *watcher)
 {
@@ -121,20 +101,9 @@ static int start_cleanup(void *watcher)
     return 0;
 }
 
-static int start_embed(void *watcher)
-{
-    return gs_embed_start(watcher);
-}
-
-static int start_oneshot(void *watcher)
-{
-    return gs_oneshot_start(watcher, -1, 0, GS_NEVER);
-}
-
-static int receive(void *watcher)
-{
-    return gs_op_recv(watcher, 0, NULL, 0, 0);
-}
+START(start_embed, gs_embed_start(watcher))
+START(start_oneshot, gs_oneshot_start(watcher, -1, 0, GS_NEVER))
+START(receive, gs_op_recv(watcher, 0, NULL, 0, 0))
 
 static const struct {
     const char *function;

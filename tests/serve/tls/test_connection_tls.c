@@ -7,13 +7,8 @@
 #include "tests/test.h"
 #include "tests/tls/certificates.h"
 
-#include <errno.h>
-#include <fcntl.h>
 #include <gossamer/sys.h>
 #include <sys/ioctl.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 
 #define NOW_NS (1000 * GS_SECOND)
 #define SIZE 300000
@@ -225,6 +220,8 @@ static unsigned answers(void)
     return count;
 }
 
+#define SMALL_TEST(name_) FIXTURE_TEST(name_, start(100), stop())
+
 /* ---- Tests ---- */
 
 TEST(a_page_is_sent_whole_through_a_small_socket)
@@ -293,10 +290,9 @@ TEST(while_ciphertext_is_unsent_nothing_is_received)
     stop();
 }
 
-TEST(what_comes_while_the_engine_is_lent_is_kept)
+SMALL_TEST(what_comes_while_the_engine_is_lent_is_kept)
 {
-    struct serve_output output;
-    start(100);
+    static struct serve_output output;
     shake_hands();
     ask(GET_NONE);
     CHECK(receive() > 0);
@@ -313,13 +309,11 @@ TEST(what_comes_while_the_engine_is_lent_is_kept)
     CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_LOAD);
     serve();
     CHECK_EQ(answers(), 3);
-    stop();
 }
 
-TEST(the_end_of_the_input_follows_what_was_kept)
+SMALL_TEST(the_end_of_the_input_follows_what_was_kept)
 {
-    struct serve_output output;
-    start(100);
+    static struct serve_output output;
     shake_hands();
     ask(GET_NONE);
     CHECK(receive() > 0);
@@ -333,12 +327,10 @@ TEST(the_end_of_the_input_follows_what_was_kept)
     serve();
     CHECK_EQ(answers(), 2);
     CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_CLOSE);
-    stop();
 }
 
-TEST(an_idle_connection_that_is_closed_tells_its_end)
+SMALL_TEST(an_idle_connection_that_is_closed_tells_its_end)
 {
-    start(100);
     shake_hands();
     serve_connection_drain(&connection, NOW_NS);
     CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_CLOSE);
@@ -348,7 +340,6 @@ TEST(an_idle_connection_that_is_closed_tells_its_end)
         ;
     CHECK(has_ended);
     serve_connection_init(&connection, &(struct serve_accepted){.fd = copy}, &shard, NOW_NS);
-    stop();
 }
 
 static unsigned sends; /* by the server */
@@ -431,10 +422,9 @@ static void linger(void)
     CHECK_EQ(serve_connection_wants(&connection), GS_HTTP_CLOSE);
 }
 
-TEST(a_failed_handshake_is_counted_and_answered_with_an_alert)
+SMALL_TEST(a_failed_handshake_is_counted_and_answered_with_an_alert)
 {
     char byte;
-    start(100);
     CHECK_EQ(write(peer, "\x16\x03\x01\x00\x05hello", 10), 10);
     CHECK(receive() > 0);
     CHECK_EQ(tls_counts.failed[GS_TLS_FAILED_PROTOCOL], 1);
@@ -443,19 +433,16 @@ TEST(a_failed_handshake_is_counted_and_answered_with_an_alert)
     CHECK_EQ(read(peer, &byte, 1), 1);
     CHECK_EQ(byte, 0x15);
     linger();
-    stop();
 }
 
-TEST(a_request_without_tls_is_answered_before_the_rest_of_it_is_discarded)
+SMALL_TEST(a_request_without_tls_is_answered_before_the_rest_of_it_is_discarded)
 {
     char answer[100];
-    start(100);
     CHECK_EQ(write(peer, GET, strlen(GET)), (ssize_t)strlen(GET));
     CHECK(receive() > 0);
     linger();
     CHECK(read(peer, answer, sizeof answer) > 12);
     CHECK(!memcmp(answer, "HTTP/1.1 400", 12));
-    stop();
 }
 
 /* The alert follows what was encrypted, and takes the place of the rest. */
@@ -485,9 +472,8 @@ TEST(a_connection_that_fails_during_an_answer_tells_why)
 /* ---- Turns of handshakes ---- */
 
 /* What is in the future was not long ago; 1 was. */
-TEST(after_a_step_of_a_handshake_others_must_wait_until_all_else_has_taken_as_long)
+SMALL_TEST(after_a_step_of_a_handshake_others_must_wait_until_all_else_has_taken_as_long)
 {
-    start(100);
     const struct serve_connection other = connection;
     CHECK(!serve_tls_must_postpone(&other, GS_NEVER));
     shake_hands();
@@ -499,7 +485,6 @@ TEST(after_a_step_of_a_handshake_others_must_wait_until_all_else_has_taken_as_lo
     CHECK(!serve_tls_must_postpone(&other, 1));
     shake_hands();
     CHECK(!serve_tls_must_postpone(&other, 1));
-    stop();
 }
 
 static void *run_kernel(void *data)

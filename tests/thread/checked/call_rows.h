@@ -7,8 +7,6 @@
 #include "tests/thread/checked/private_calls.h"
 #include "thread/schedule/thread.h"
 
-#include <sys/syscall.h>
-
 /* Where that is which others use during the wait. NONE: in the control block, or there is nothing;
  * HEAP: the call needs memory for it. */
 enum records { NONE, HEAP };

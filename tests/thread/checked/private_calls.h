@@ -6,17 +6,12 @@
 #include "tests/thread/io/connection.h"
 #include "tests/thread/report/report.h"
 
-#include <fcntl.h>
 #include <gossamer/buffered.h>
 #include <gossamer/http_server.h>
 #include <gossamer/net.h>
 #include <gossamer/scope.h>
 #include <linux/openat2.h>
 #include <netdb.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
 
 /* What the calls work on: a socket without bytes and one without room, both with a peer. */
 static int empty[2], full[2];
@@ -38,12 +33,16 @@ static struct gs_scope scope = {.max_threads = 1};
 static atomic_bool may_end;
 static atomic_long refusal; /* of reads and writes by workers that are not to wait */
 
+/* A function that the rows of the table name. */
+#define ACTION(name_, ...)                                                                         \
+    static void name_(void)                                                                        \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
+
 /* ---- How the waits end: by the main thread, or another one ---- */
 
-static void feed(void)
-{
-    MUST_EQ(gs_sys_write(empty[1], "x\n", 2), 2);
-}
+ACTION(feed, MUST_EQ(gs_sys_write(empty[1], "x\n", 2), 2))
 
 static void make_room(void)
 {
@@ -51,25 +50,10 @@ static void make_room(void)
         ;
 }
 
-static void feed_plain(void)
-{
-    MUST_EQ(gs_sys_write(plain[1], "x\n", 2), 2);
-}
-
-static void refuse(void)
-{
-    atomic_store(&refusal, -EAGAIN);
-}
-
-static void refuse_flag(void)
-{
-    atomic_store(&refusal, -EOPNOTSUPP);
-}
-
-static void cancel(void)
-{
-    gs_thread_cancel(waiter);
-}
+ACTION(feed_plain, MUST_EQ(gs_sys_write(plain[1], "x\n", 2), 2))
+ACTION(refuse, atomic_store(&refusal, -EAGAIN))
+ACTION(refuse_flag, atomic_store(&refusal, -EOPNOTSUPP))
+ACTION(cancel, gs_thread_cancel(waiter))
 
 static void end_other(void)
 {
@@ -109,10 +93,7 @@ static void start_other(gs_thread_fn *fn)
     gs_thread_sleep(after(GS_MILLISECOND));
 }
 
-static void with_locks(void)
-{
-    start_other(hold_locks);
-}
+ACTION(with_locks, start_other(hold_locks))
 
 static void with_once(void)
 {
@@ -120,10 +101,7 @@ static void with_once(void)
     start_other(run_once);
 }
 
-static void open_fifo(void)
-{
-    MUST((opened = open(fifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC)) >= 0);
-}
+ACTION(open_fifo, MUST((opened = open(fifo, O_RDONLY | O_NONBLOCK | O_CLOEXEC)) >= 0))
 
 static void connect_and_get(void)
 {
@@ -136,45 +114,14 @@ static void connect_and_get(void)
     cancel();
 }
 
-static void connect_and_close(void)
-{
-    gs_close(gs_dial(port, GS_NEVER));
-}
-
-static void connect_to_plain(void)
-{
-    gs_close(gs_dial(plain_port, GS_NEVER));
-}
-
-static void interrupt_poll(void)
-{
-    gs_interrupt(&interrupt);
-}
-
-static void signal_cond(void)
-{
-    gs_cond_signal(&cond);
-}
-
-static void post(void)
-{
-    gs_semaphore_post(&semaphore);
-}
-
-static void meet(void)
-{
-    MUST(gs_barrier_wait(&barrier, GS_NEVER) >= 0);
-}
-
-static void add_task(void)
-{
-    gs_wait_group_add(&group, 1);
-}
-
-static void be_done(void)
-{
-    gs_wait_group_done(&group);
-}
+ACTION(connect_and_close, gs_close(gs_dial(port, GS_NEVER)))
+ACTION(connect_to_plain, gs_close(gs_dial(plain_port, GS_NEVER)))
+ACTION(interrupt_poll, gs_interrupt(&interrupt))
+ACTION(signal_cond, gs_cond_signal(&cond))
+ACTION(post, gs_semaphore_post(&semaphore))
+ACTION(meet, MUST(gs_barrier_wait(&barrier, GS_NEVER) >= 0))
+ACTION(add_task, gs_wait_group_add(&group, 1))
+ACTION(be_done, gs_wait_group_done(&group))
 
 static void send_item(void)
 {
@@ -195,20 +142,9 @@ static void receive_item(void)
     MUST_EQ(item, 7);
 }
 
-static void unpark(void)
-{
-    gs_thread_unpark(waiter);
-}
-
-static void send_usr1(void)
-{
-    kill(getpid(), SIGUSR1);
-}
-
-static void send_usr2(void)
-{
-    kill(getpid(), SIGUSR2);
-}
+ACTION(unpark, gs_thread_unpark(waiter))
+ACTION(send_usr1, kill(getpid(), SIGUSR1))
+ACTION(send_usr2, kill(getpid(), SIGUSR2))
 
 static void nothing(void)
 {

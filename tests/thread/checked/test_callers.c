@@ -3,8 +3,6 @@
 
 #include <gossamer/resumable.h>
 #include <gossamer/scope.h>
-#include <pthread.h>
-#include <stdatomic.h>
 
 #define OUTSIDE "no user threads are running: it was called outside gs_threads_run"
 #define NO_WORKER "it was called by a kernel thread that is no worker"
@@ -65,8 +63,7 @@ static struct gs_cleanup cleanup;
 
 static void *return_null(void *unused)
 {
-    (void)unused;
-    return NULL;
+    return unused;
 }
 
 static void do_nothing(void *unused)
@@ -74,20 +71,16 @@ static void do_nothing(void *unused)
     (void)unused;
 }
 
-static void ask_owner(void)
-{
-    gs_mutex_is_owned(&mutex);
-}
+/* A function that makes a call. */
+#define CALL(name_, ...)                                                                           \
+    static void name_(void)                                                                        \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
 
-static void unlock_rwlock(void)
-{
-    gs_rwlock_unlock(&rwlock);
-}
-
-static void ask_canceled(void)
-{
-    gs_thread_is_canceled();
-}
+CALL(ask_owner, gs_mutex_is_owned(&mutex))
+CALL(unlock_rwlock, gs_rwlock_unlock(&rwlock))
+CALL(ask_canceled, gs_thread_is_canceled())
 
 static void cancel(void)
 {
@@ -95,30 +88,11 @@ static void cancel(void)
     gs_thread_cancel(none);
 }
 
-static void set_cancelable(void)
-{
-    gs_thread_set_cancelable(true);
-}
-
-static void call_on_worker_stack(void)
-{
-    gs_thread_call_on_worker_stack(return_null, NULL);
-}
-
-static void push_cleanup(void)
-{
-    gs_cleanup_push(&cleanup, do_nothing, NULL);
-}
-
-static void pop_cleanup(void)
-{
-    gs_cleanup_pop(false);
-}
-
-static void get_value(void)
-{
-    gs_thread_value(0);
-}
+CALL(set_cancelable, gs_thread_set_cancelable(true))
+CALL(call_on_worker_stack, gs_thread_call_on_worker_stack(return_null, NULL))
+CALL(push_cleanup, gs_cleanup_push(&cleanup, do_nothing, NULL))
+CALL(pop_cleanup, gs_cleanup_pop(false))
+CALL(get_value, gs_thread_value(0))
 
 static void set_value(void)
 {
@@ -126,15 +100,8 @@ static void set_value(void)
         _exit(4);
 }
 
-static void fork_child(void)
-{
-    gs_fork();
-}
-
-static void fork_with_nothing(void)
-{
-    gs_fork_with(NULL, NULL);
-}
+CALL(fork_child, gs_fork())
+CALL(fork_with_nothing, gs_fork_with(NULL, NULL))
 
 static const struct {
     const char *name;

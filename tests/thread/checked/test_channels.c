@@ -164,7 +164,7 @@ static void *receive_and_free(void *unused)
     return unused;
 }
 
-static void *use_channels(void *unused)
+THREAD_TEST(correct_use_does_not_stop, run_both)
 {
     for (int round = 0; round < 200; round++) {
         channel = new_channel((size_t)round % 3);
@@ -175,21 +175,9 @@ static void *use_channels(void *unused)
         join(receiver);
     }
     gs_channel_free(NULL);
-    return unused;
 }
 
-TEST(correct_use_does_not_stop)
-{
-    run_both(use_channels);
-}
-
-static void *free_large(void *unused)
+THREAD_TEST(a_large_channel_is_freed_at_once, run_both)
 {
     gs_channel_free(new_channel(100000));
-    return unused;
-}
-
-TEST(a_large_channel_is_freed_at_once)
-{
-    run_both(free_large);
 }

@@ -1,9 +1,6 @@
 /* Descriptors that are closed with close, or twice. */
 #include "tests/thread/checked/misuse.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 static int pair[2];
 static char byte;
 

@@ -1,8 +1,6 @@
 /* Deadlocks among some of the threads, which are reported when the last of them begins to wait. */
 #include "tests/thread/report/deadlocking.h"
 
-#include <fcntl.h>
-#include <stdatomic.h>
 #include <sys/ioctl.h>
 
 static unsigned worker_count;

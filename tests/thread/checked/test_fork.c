@@ -2,10 +2,6 @@
 #include "tests/thread/checked/misuse.h"
 #include "tests/thread/schedule/forking.h"
 
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/wait.h>
-
 static void *fork_and_wait(void *unused)
 {
     int status = -1;

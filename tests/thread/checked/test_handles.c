@@ -288,7 +288,7 @@ static void *use_own_handle(void *unused)
     return park(unused);
 }
 
-static void *use_handles(void *unused)
+THREAD_TEST(handles_are_valid_until_the_join, run_both)
 {
     struct gs_thread *thread = spawn_named("parked", park, NULL), *own;
     MUST_EQ(gs_thread_join(thread, after(GS_MILLISECOND), NULL), -ETIMEDOUT);
@@ -307,12 +307,6 @@ static void *use_handles(void *unused)
     gs_thread_unpark(thread);
     MUST(!strcmp(gs_thread_name(thread), "ended"));
     gs_thread_detach(thread);
-    return unused;
-}
-
-TEST(handles_are_valid_until_the_join)
-{
-    run_both(use_handles);
 }
 
 /* The blocks of threads that have ended are reused in the end. */

@@ -275,7 +275,7 @@ static void *use_all(void *group)
     return NULL;
 }
 
-static void *use_all_in_threads(void *unused)
+THREAD_TEST(correct_use_does_not_stop, run_both)
 {
     struct gs_wait_group group = {.count = 0};
     value = 0;
@@ -285,10 +285,4 @@ static void *use_all_in_threads(void *unused)
         MUST_EQ(gs_thread_spawn(NULL, use_all, &group, NULL), 0);
     MUST_EQ(gs_wait_group_wait(&group, GS_NEVER), 0);
     MUST_EQ(value, THREADS * ROUNDS);
-    return unused;
-}
-
-TEST(correct_use_does_not_stop)
-{
-    run_both(use_all_in_threads);
 }

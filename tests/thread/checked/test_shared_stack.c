@@ -2,9 +2,6 @@
 #include "tests/thread/checked/misuse.h"
 #include "thread/context/sanitizer.h"
 
-#include <fcntl.h>
-#include <pthread.h>
-
 static volatile char *published;
 
 static void *publish_local(void *unused)

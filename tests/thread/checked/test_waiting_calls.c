@@ -123,7 +123,7 @@ TEST(a_duration_is_no_deadline)
     }
 }
 
-static void *use_deadlines(void *unused)
+THREAD_TEST(deadlines_of_0_and_in_the_past_are_deadlines, run_both)
 {
     semaphore.count = 1;
     MUST_EQ(gs_semaphore_wait(&semaphore, 0), 0);
@@ -133,12 +133,6 @@ static void *use_deadlines(void *unused)
     MUST_EQ(gs_semaphore_wait(&semaphore, gs_clock_now() - GS_MILLISECOND), -ETIMEDOUT);
     MUST_EQ(gs_semaphore_wait(&semaphore, after(GS_MILLISECOND)), -ETIMEDOUT);
     MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
-    return unused;
-}
-
-TEST(deadlines_of_0_and_in_the_past_are_deadlines)
-{
-    run_both(use_deadlines);
 }
 
 /* ---- Calls that are missing in the table ---- */

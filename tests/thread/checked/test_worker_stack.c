@@ -2,8 +2,6 @@
 #include "tests/thread/checked/misuse.h"
 #include "thread/context/sanitizer.h"
 
-#include <sys/socket.h>
-
 /* With these, functions run on the stack of the thread. */
 #define SKIP_IF_SANITIZED                                                                          \
     do {                                                                                           \
@@ -164,15 +162,8 @@ static void *use_what_is_free(void *mutex)
     return mutex;
 }
 
-static void *call_without_wait(void *unused)
+THREAD_TEST(calls_that_need_no_wait_do_not_stop, run_both)
 {
     static struct gs_mutex mutex;
-    (void)unused;
     MUST(gs_thread_call_on_worker_stack(use_what_is_free, &mutex) == &mutex);
-    return NULL;
-}
-
-TEST(calls_that_need_no_wait_do_not_stop)
-{
-    run_both(call_without_wait);
 }

@@ -4,9 +4,6 @@
 
 #include "tests/thread/fixture.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-
 static int ours, theirs; /* the ends; theirs is blocking */
 
 static inline int listen_anywhere(struct sockaddr_in *ret_address)

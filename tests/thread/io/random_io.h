@@ -7,12 +7,6 @@
 #include "tests/thread/fixture.h"
 #include "thread/schedule/thread.h"
 
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-
 enum { ACTORS = 8, SLOTS = 8, PAIRS_MAX = 256, STREAM_BYTES = 1 << 16, SLACK_S = 30 };
 
 /* The streams first; of these, pipes. */

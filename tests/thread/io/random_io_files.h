@@ -4,10 +4,8 @@
 
 #include "tests/thread/io/random_io.h"
 
-#include <netinet/in.h>
 #include <pty.h>
 #include <sys/eventfd.h>
-#include <sys/stat.h>
 #include <termios.h>
 
 static struct pair pairs[PAIRS_MAX];

@@ -1,10 +1,6 @@
 /* Accepts that would find no connection are not tried. */
 #include "tests/thread/io/connection.h"
 
-#include <stdatomic.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
-
 #define CLIENTS 3
 
 static atomic_uint accepts;
@@ -50,7 +46,7 @@ static bool lengths_are_known(void)
     return is_known;
 }
 
-static void *accept_those_there(void *unused)
+THREAD(accept_those_there)
 {
     listener = listen_anywhere(&address);
     for (unsigned i = 0; i < CLIENTS; i++)
@@ -63,7 +59,6 @@ static void *accept_those_there(void *unused)
     MUST_EQ(accept_until(after(GS_MILLISECOND)), -ETIMEDOUT);
     MUST_EQ(accept_until(0), -ETIMEDOUT);
     close_all();
-    return unused;
 }
 
 TEST(empty_accept_queue_is_not_tried)
@@ -80,17 +75,16 @@ TEST(empty_accept_queue_is_not_tried)
     }
 }
 
-static void *accept_each(void *unused)
+THREAD(accept_each)
 {
     for (unsigned i = 0; i < CLIENTS; i++) {
         accepted[i] = accept_until(GS_NEVER);
         MUST(accepted[i] >= 0);
     }
-    return unused;
 }
 
 /* The thread waits for each of them, after it has found that there are no more. */
-static void *connect_one_by_one(void *unused)
+THREAD_TEST(connection_that_comes_later_is_accepted, run_both)
 {
     listener = listen_anywhere(&address);
     struct gs_thread *acceptor = spawn(accept_each, NULL);
@@ -100,16 +94,10 @@ static void *connect_one_by_one(void *unused)
     }
     join(acceptor);
     close_all();
-    return unused;
-}
-
-TEST(connection_that_comes_later_is_accepted)
-{
-    run_both(connect_one_by_one);
 }
 
 /* The connections that were known to wait have been taken by another process, as it were. */
-static void *accept_after_another(void *unused)
+THREAD_TEST(connection_taken_by_others_is_no_error, run_both)
 {
     listener = listen_anywhere(&address);
     for (unsigned i = 0; i < CLIENTS; i++)
@@ -121,16 +109,10 @@ static void *accept_after_another(void *unused)
     MUST_EQ(accept_until(0), -ETIMEDOUT);
     MUST_EQ(accept_until(after(GS_MILLISECOND)), -ETIMEDOUT);
     close_all();
-    return unused;
-}
-
-TEST(connection_taken_by_others_is_no_error)
-{
-    run_both(accept_after_another);
 }
 
 /* A call on a number that is not open finds out nothing about the file that gets it then. */
-static void *accept_before_and_after_it_listens(void *unused)
+THREAD(accept_before_and_after_it_listens)
 {
     const struct sockaddr_un unnamed = {.sun_family = AF_UNIX};
     listener = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -141,7 +123,6 @@ static void *accept_before_and_after_it_listens(void *unused)
     MUST_EQ(listen(listener, 1), 0);
     MUST_EQ(accept_until(after(GS_MILLISECOND)), -ETIMEDOUT);
     gs_close(listener);
-    return unused;
 }
 
 TEST(accept_of_a_number_that_is_not_open_has_no_effect_on_the_next_file)

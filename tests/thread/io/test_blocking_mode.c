@@ -3,22 +3,13 @@
 #include "tests/thread/io/connection.h"
 #include "tests/thread/report/report.h"
 
-#include <fcntl.h>
 #include <limits.h>
-#include <netinet/in.h>
-#include <poll.h>
 #include <pty.h>
-#include <stdatomic.h>
-#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/inotify.h>
-#include <sys/mman.h>
 #include <sys/sendfile.h>
 #include <sys/signalfd.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/timerfd.h>
-#include <sys/un.h>
 
 #define SHORT_NS (15 * GS_MILLISECOND)
 
@@ -107,15 +98,15 @@ static void open_terminal(bool is_master)
     open_pair((int[]){ends[1], ends[0]});
 }
 
-static void open_slave(void)
-{
-    open_terminal(false);
-}
+/* A function that opens or does something. */
+#define ACTION(name_, ...)                                                                         \
+    static void name_(void)                                                                        \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
 
-static void open_master(void)
-{
-    open_terminal(true);
-}
+ACTION(open_slave, open_terminal(false))
+ACTION(open_master, open_terminal(true))
 
 static void open_inotify(void)
 {
@@ -123,15 +114,8 @@ static void open_inotify(void)
     MUST(fd >= 0 && inotify_add_watch(fd, folder, IN_CREATE) >= 0);
 }
 
-static void open_timer(void)
-{
-    MUST((fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) >= 0);
-}
-
-static void open_event(void)
-{
-    MUST((fd = eventfd(0, EFD_CLOEXEC)) >= 0);
-}
+ACTION(open_timer, MUST((fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC)) >= 0))
+ACTION(open_event, MUST((fd = eventfd(0, EFD_CLOEXEC)) >= 0))
 
 static void open_signals(void)
 {
@@ -141,10 +125,7 @@ static void open_signals(void)
     MUST((fd = signalfd(-1, &usr1, SFD_CLOEXEC)) >= 0);
 }
 
-static void write_line(void)
-{
-    MUST_EQ(write(peer, "line\n", 5), 5);
-}
+ACTION(write_line, MUST_EQ(write(peer, "line\n", 5), 5))
 
 static void create_file(void)
 {
@@ -162,15 +143,8 @@ static void expire(void)
     MUST_EQ(poll(&poll_fd, 1, 10000), 1);
 }
 
-static void count_event(void)
-{
-    MUST_EQ(eventfd_write(fd, 1), 0);
-}
-
-static void send_signal(void)
-{
-    kill(getpid(), SIGUSR1);
-}
+ACTION(count_event, MUST_EQ(eventfd_write(fd, 1), 0))
+ACTION(send_signal, kill(getpid(), SIGUSR1))
 
 static const struct source {
     const char *name;
@@ -209,7 +183,7 @@ static void read_after_theft(const struct source *source, uint64_t wait_ns)
         fail(source->name, "fed", n);
 }
 
-static void *read_all_sources(void *unused)
+THREAD(read_all_sources)
 {
     steal_at = SYS_readv;
     steal = drain;
@@ -224,14 +198,13 @@ static void *read_all_sources(void *unused)
             close(peer);
         }
     is_nowait_refused = false;
-    return unused;
 }
 
 /* ---- Files that are written to ---- */
 
 static atomic_bool is_written;
 
-static void *drain_peer(void *unused)
+THREAD(drain_peer)
 {
     in_mode(peer, false);
     while (!is_written) {
@@ -239,7 +212,6 @@ static void *drain_peer(void *unused)
             ;
         gs_thread_sleep(after(GS_MILLISECOND));
     }
-    return unused;
 }
 
 static char text[1 << 16];
@@ -272,11 +244,10 @@ static void write_to_full(bool is_blocking)
     close(peer);
 }
 
-static void *write_to_full_terminal(void *unused)
+THREAD(write_to_full_terminal)
 {
     write_to_full(true);
     write_to_full(false);
-    return unused;
 }
 
 /* ---- Other calls ---- */
@@ -284,10 +255,7 @@ static void *write_to_full_terminal(void *unused)
 static int listener;
 static struct sockaddr_un unix_address = {.sun_family = AF_UNIX};
 
-static void accept_it(void)
-{
-    close(accept(listener, NULL, NULL));
-}
+ACTION(accept_it, close(accept(listener, NULL, NULL)))
 
 static void connect_one(void)
 {
@@ -299,7 +267,7 @@ static void connect_one(void)
     close(client);
 }
 
-static void *accept_after_theft(void *unused)
+THREAD(accept_after_theft)
 {
     struct sockaddr_in address;
     listener = listen_anywhere(&address);
@@ -317,7 +285,6 @@ static void *accept_after_theft(void *unused)
         gs_close(accepted);
     }
     gs_close(listener);
-    return unused;
 }
 
 static void fill(void)
@@ -328,7 +295,7 @@ static void fill(void)
         ;
 }
 
-static void *send_file_after_theft(void *unused)
+THREAD(send_file_after_theft)
 {
     off_t offset = 0;
     int file = memfd_create("file", MFD_CLOEXEC);
@@ -345,7 +312,6 @@ static void *send_file_after_theft(void *unused)
         close(peer);
     }
     close(file);
-    return unused;
 }
 
 /* A terminal whose other end is closed, and that is full, stays ready. */
@@ -362,15 +328,14 @@ static void write_to_ready(bool is_blocking)
     close(peer);
 }
 
-static void *write_to_ready_terminal(void *unused)
+THREAD(write_to_ready_terminal)
 {
     write_to_ready(true);
     write_to_ready(false);
-    return unused;
 }
 
 /* To a listener whose queue is full, until that is emptied. */
-static void *connect_to_crowded(void *unused)
+THREAD(connect_to_crowded)
 {
     int clients[3], crowded = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const struct sockaddr *address = (struct sockaddr *)&unix_address;
@@ -388,7 +353,6 @@ static void *connect_to_crowded(void *unused)
         gs_close(clients[i]);
     close(crowded);
     unlink(unix_address.sun_path);
-    return unused;
 }
 
 /* ---- Each in a child, which a call that blocks would stop for ever ---- */

@@ -1,10 +1,7 @@
 #include "tests/thread/fixture.h"
 #include "thread/context/sanitizer.h"
 
-#include <fcntl.h>
 #include <gossamer/buffered.h>
-#include <signal.h>
-#include <sys/socket.h>
 
 /* ---- A stream of the test's: what it has is read in pieces, and what is written is short ---- */
 
@@ -89,7 +86,7 @@ static void must_read_some(struct gs_reader *reader, const char *expected)
 
 /* ---- Lines ---- */
 
-static void *read_lines(void *unused)
+THREAD_TEST(lines_end_anywhere_in_what_is_received, run_on_one)
 {
     struct script script = {.text = "a\nbc\r\n\n\r\nd|ef|\n|x\ry\r|\n1234567\n123456\r\n\r\r\n"};
     struct gs_reader reader = reader_of(&script);
@@ -99,15 +96,9 @@ static void *read_lines(void *unused)
     MUST_EQ(failure_of_line(&reader, 100), -ENODATA);
     MUST_EQ(failure_of_line(&reader, 100), -ENODATA);
     gs_reader_done(&reader);
-    return unused;
 }
 
-TEST(lines_end_anywhere_in_what_is_received)
-{
-    run_with(1, read_lines);
-}
-
-static void *read_long_line(void *unused)
+THREAD_TEST(line_that_is_too_long_is_reported_and_stays_in_the_buffer, run_on_one)
 {
     struct script script = {.text = "12345|678\nab\nabcd\n"};
     struct gs_reader reader = reader_of(&script);
@@ -122,15 +113,9 @@ static void *read_long_line(void *unused)
     char *line;
     MUST_EQ(gs_reader_read_line(&reader, 5, GS_NEVER, &line), 4);
     MUST(!strcmp(line, "abcd"));
-    return unused;
 }
 
-TEST(line_that_is_too_long_is_reported_and_stays_in_the_buffer)
-{
-    run_with(1, read_long_line);
-}
-
-static void *end_within_line(void *unused)
+THREAD_TEST(end_of_the_stream_within_a_line_is_not_its_end, run_on_one)
 {
     struct script script = {.text = "one\ntw"};
     struct gs_reader reader = reader_of(&script);
@@ -141,17 +126,11 @@ static void *end_within_line(void *unused)
     must_read_some(&reader, "tw");
     MUST_EQ(failure_of_line(&reader, 100), -ENODATA);
     MUST_EQ(gs_reader_read_some(&reader, &byte, 1, GS_NEVER), 0);
-    return unused;
-}
-
-TEST(end_of_the_stream_within_a_line_is_not_its_end)
-{
-    run_with(1, end_within_line);
 }
 
 /* ---- Parts ---- */
 
-static void *read_parts(void *unused)
+THREAD_TEST(parts_are_read_whole_or_not_at_all, run_on_one)
 {
     struct script script = {.text = "abc|defgh|ijklmnopqrst|uvwxyz"};
     struct gs_reader reader = reader_of(&script);
@@ -175,15 +154,9 @@ static void *read_parts(void *unused)
     MUST_EQ(gs_reader_read_full(&reader, bytes, 1, GS_NEVER), -ENODATA);
     MUST_EQ(gs_reader_read_full(&reader, bytes, 20, GS_NEVER), -ENODATA);
     MUST_EQ(gs_reader_peek(&reader, 1, GS_NEVER, &peeked), 0);
-    return unused;
 }
 
-TEST(parts_are_read_whole_or_not_at_all)
-{
-    run_with(1, read_parts);
-}
-
-static void *read_past_failures(void *unused)
+THREAD_TEST(errors_of_a_reader_are_kept_unless_nothing_is_lost, run_on_one)
 {
     struct script script = {.text = "ab!c\n!de!fg?more\n"};
     struct gs_reader reader = reader_of(&script);
@@ -209,17 +182,11 @@ static void *read_past_failures(void *unused)
     reader = reader_of(&script);
     MUST_EQ(gs_reader_read_full(&reader, bytes, 9, GS_NEVER), -EPROTO);
     MUST_EQ(gs_reader_read_some(&reader, bytes, 1, GS_NEVER), -EPROTO);
-    return unused;
-}
-
-TEST(errors_of_a_reader_are_kept_unless_nothing_is_lost)
-{
-    run_with(1, read_past_failures);
 }
 
 /* ---- Writing ---- */
 
-static void *write_pieces(void *unused)
+THREAD_TEST(what_is_written_arrives_in_order_however_short_the_writes_are, run_on_one)
 {
     struct script script = {.piece = 3};
     struct gs_writer writer = writer_of(&script);
@@ -241,39 +208,26 @@ static void *write_pieces(void *unused)
     const char *all = "ab12-cdefghijk123456712345678a text that is long.and longerlonger than it!";
     MUST(!strcmp(script.written, all));
     gs_writer_done(&writer);
-    return unused;
 }
 
-TEST(what_is_written_arrives_in_order_however_short_the_writes_are)
-{
-    run_with(1, write_pieces);
-}
-
-static void *print_numbers(void *unused)
+THREAD(print_numbers)
 {
     struct script script = {0};
     struct gs_writer writer = writer_of(&script);
     MUST_EQ(gs_writer_printf(&writer, GS_NEVER, "%.10f %a\n", 1e9 / 7, 0.5), 0);
     MUST_EQ(gs_writer_flush(&writer, GS_NEVER), 0);
     MUST(!strcmp(script.written, "142857142.8571428657 0x1p-1\n"));
-    return unused;
 }
 
-static void *spawn_with_small_stack(void *unused)
+THREAD_TEST(smallest_stack_suffices_for_formatted_numbers, run_on_one)
 {
     const struct gs_thread_attributes attributes = {.stack_size = 1000};
     struct gs_thread *thread;
     MUST_EQ(gs_thread_spawn(&attributes, print_numbers, NULL, &thread), 0);
     join(thread);
-    return unused;
 }
 
-TEST(smallest_stack_suffices_for_formatted_numbers)
-{
-    run_with(1, spawn_with_small_stack);
-}
-
-static void *write_past_failures(void *unused)
+THREAD_TEST(errors_of_a_writer_are_kept_unless_nothing_is_lost, run_on_one)
 {
     struct script script = {.piece = 2};
     struct gs_writer writer = writer_of(&script);
@@ -293,12 +247,6 @@ static void *write_past_failures(void *unused)
     MUST_EQ(gs_writer_printf(&writer, GS_NEVER, "m"), -ECONNRESET);
     MUST_EQ(gs_writer_flush(&writer, GS_NEVER), -ECONNRESET);
     MUST_EQ(script.calls, before);
-    return unused;
-}
-
-TEST(errors_of_a_writer_are_kept_unless_nothing_is_lost)
-{
-    run_with(1, write_past_failures);
 }
 
 static int write_middle(struct gs_writer *writer, int how)
@@ -310,7 +258,7 @@ static int write_middle(struct gs_writer *writer, int how)
     return gs_writer_printf(writer, GS_NEVER, how == 2 ? "%s" : "%s%s", "ghi", "longer than it");
 }
 
-static void *leave_out_the_middle(void *unused)
+THREAD_TEST(nothing_is_written_after_a_part_that_is_missing, run_on_one)
 {
     for (int how = 0; how < 4; how++) {
         struct script script = {0};
@@ -324,12 +272,6 @@ static void *leave_out_the_middle(void *unused)
         MUST_EQ(gs_writer_flush(&writer, GS_NEVER), err);
         MUST_EQ(script.count, 0);
     }
-    return unused;
-}
-
-TEST(nothing_is_written_after_a_part_that_is_missing)
-{
-    run_with(1, leave_out_the_middle);
 }
 
 static ssize_t write_once(void *stream, const void *bytes, size_t n, uint64_t deadline_ns)
@@ -340,7 +282,7 @@ static ssize_t write_once(void *stream, const void *bytes, size_t n, uint64_t de
     return write_script(stream, bytes, n, deadline_ns);
 }
 
-static void *write_a_part(void *unused)
+THREAD(write_a_part)
 {
     struct script script = {.piece = 5};
     struct gs_writer writer;
@@ -349,7 +291,6 @@ static void *write_a_part(void *unused)
     MUST_EQ(gs_writer_flush(&writer, GS_NEVER), -ETIMEDOUT);
     MUST_EQ(script.calls, 2);
     gs_writer_done(&writer);
-    return unused;
 }
 
 static ssize_t write_nothing(void *stream, const void *bytes, size_t n, uint64_t deadline_ns)
@@ -358,14 +299,13 @@ static ssize_t write_nothing(void *stream, const void *bytes, size_t n, uint64_t
     return 0;
 }
 
-static void *write_to_nothing(void *unused)
+THREAD(write_to_nothing)
 {
     struct gs_writer writer;
     MUST_EQ(gs_writer_init_with(&writer, write_nothing, NULL, NULL, 8), 0);
     MUST_EQ(gs_writer_write(&writer, "a", 1, GS_NEVER), 0);
     MUST_EQ(gs_writer_flush(&writer, GS_NEVER), -EIO);
     gs_writer_done(&writer);
-    return unused;
 }
 
 TEST(part_of_a_write_makes_its_timeout_final)
@@ -391,7 +331,7 @@ TEST(buffer_has_a_smallest_size_and_may_lack_memory)
 
 static int fds[2];
 
-static void *send_lines(void *unused)
+THREAD(send_lines)
 {
     struct gs_writer writer;
     MUST_EQ(gs_writer_init(&writer, fds[1], NULL, 100), 0);
@@ -400,7 +340,6 @@ static void *send_lines(void *unused)
     MUST_EQ(gs_writer_flush(&writer, after(60 * GS_SECOND)), 0);
     gs_writer_done(&writer);
     gs_close(fds[1]);
-    return unused;
 }
 
 static void transfer_lines(void)
@@ -424,21 +363,15 @@ static void transfer_lines(void)
     gs_close(fds[0]);
 }
 
-static void *transfer_through_each(void *unused)
+THREAD_TEST(lines_pass_through_sockets_and_pipes, run_both)
 {
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     transfer_lines();
     MUST_EQ(gs_sys_pipe2(fds, O_CLOEXEC), 0);
     transfer_lines();
-    return unused;
 }
 
-TEST(lines_pass_through_sockets_and_pipes)
-{
-    run_both(transfer_through_each);
-}
-
-static void *use_file(void *unused)
+THREAD_TEST(files_are_read_and_written, run_on_one)
 {
     char path[] = "/tmp/gossamer-buffered-XXXXXX";
     struct gs_reader reader;
@@ -457,23 +390,16 @@ static void *use_file(void *unused)
     gs_reader_done(&reader);
     gs_close(fd);
     unlink(path);
-    return unused;
-}
-
-TEST(files_are_read_and_written)
-{
-    run_with(1, use_file);
 }
 
 /* ---- Deadlines and cancellation in waits ---- */
 
 static struct gs_semaphore waits_next, was_canceled;
 
-static void *read_canceled(void *unused)
+THREAD(read_canceled)
 {
     struct gs_reader reader;
     char *line;
-    (void)unused;
     MUST_EQ(gs_reader_init(&reader, fds[0], NULL, 64), 0);
     MUST_EQ(gs_reader_read_line(&reader, 64, 0, &line), -ETIMEDOUT);
     MUST_EQ(gs_reader_read_line(&reader, 64, after(10 * GS_MILLISECOND), &line), -ETIMEDOUT);
@@ -483,10 +409,9 @@ static void *read_canceled(void *unused)
     gs_semaphore_post(&was_canceled);
     must_read_line(&reader, "complete");
     gs_reader_done(&reader);
-    return NULL;
 }
 
-static void *cancel_reader(void *unused)
+THREAD(cancel_reader)
 {
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     MUST_EQ(gs_send_all(fds[1], "comp", 4, GS_NEVER), 4);
@@ -498,14 +423,12 @@ static void *cancel_reader(void *unused)
     join(thread);
     gs_close(fds[0]);
     gs_close(fds[1]);
-    return unused;
 }
 
-static void *write_canceled(void *unused)
+THREAD(write_canceled)
 {
     struct gs_writer writer;
     ssize_t n = 0;
-    (void)unused;
     while (n >= 0)
         n = gs_send(fds[0], "to fill it", 10, 0, 0);
     MUST_EQ(gs_writer_init(&writer, fds[0], NULL, 1000), 0);
@@ -515,10 +438,9 @@ static void *write_canceled(void *unused)
     MUST_EQ(gs_writer_flush(&writer, GS_NEVER), -ECANCELED);
     MUST_EQ(gs_writer_flush(&writer, 0), -ECANCELED);
     gs_writer_done(&writer);
-    return NULL;
 }
 
-static void *cancel_writer(void *unused)
+THREAD(cancel_writer)
 {
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
     struct gs_thread *thread = spawn(write_canceled, NULL);
@@ -527,7 +449,6 @@ static void *cancel_writer(void *unused)
     join(thread);
     gs_close(fds[0]);
     gs_close(fds[1]);
-    return unused;
 }
 
 TEST(waits_end_at_the_deadline_and_when_they_are_canceled)
@@ -536,7 +457,7 @@ TEST(waits_end_at_the_deadline_and_when_they_are_canceled)
     run_both(cancel_writer);
 }
 
-static void *write_to_closed_socket(void *unused)
+THREAD(write_to_closed_socket)
 {
     struct gs_writer writer;
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds), 0);
@@ -547,7 +468,6 @@ static void *write_to_closed_socket(void *unused)
     MUST_EQ(gs_writer_write(&writer, "x", 1, GS_NEVER), -EPIPE);
     gs_writer_done(&writer);
     gs_close(fds[0]);
-    return unused;
 }
 
 TEST(writing_to_a_socket_raises_no_signal)

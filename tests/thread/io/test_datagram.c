@@ -1,13 +1,5 @@
 #include "tests/thread/fixture.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <stdatomic.h>
-#include <stddef.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
-
 static int sockets[2];
 static struct sockaddr_in addresses[2];
 
@@ -37,7 +29,7 @@ static ssize_t send_to(int which, const char *text)
 }
 
 /* Answer each datagram, up to an empty one, with the same text. */
-static void *echo_datagrams(void *unused)
+THREAD(echo_datagrams)
 {
     char bytes[100];
     ssize_t n;
@@ -53,10 +45,9 @@ static void *echo_datagrams(void *unused)
                           after(20 * GS_SECOND)),
                 n);
     } while (n);
-    return unused;
 }
 
-static void *exchange_datagrams(void *unused)
+THREAD_TEST(datagrams_are_exchanged_with_their_addresses, run_both)
 {
     open_sockets();
     struct gs_thread *echo = spawn(echo_datagrams, NULL);
@@ -71,12 +62,6 @@ static void *exchange_datagrams(void *unused)
     }
     join(echo);
     close_sockets();
-    return unused;
-}
-
-TEST(datagrams_are_exchanged_with_their_addresses)
-{
-    run_both(exchange_datagrams);
 }
 
 static void *receive_canceled(void *unused)
@@ -86,7 +71,7 @@ static void *receive_canceled(void *unused)
     return (void *)(intptr_t)gs_recvfrom(sockets[0], &byte, 1, 0, NULL, NULL, GS_NEVER);
 }
 
-static void *wait_for_datagrams(void *unused)
+THREAD_TEST(datagram_is_waited_for_until_the_deadline_or_cancellation, run_both)
 {
     struct sockaddr_storage from;
     socklen_t length = sizeof from;
@@ -111,12 +96,6 @@ static void *wait_for_datagrams(void *unused)
     MUST_EQ(gs_sendto(sockets[0], "x", 1, 0, NULL, 0, GS_NEVER), -EDESTADDRREQ);
     MUST_EQ(gs_sendto(-1, "x", 1, 0, NULL, 0, GS_NEVER), -EBADF);
     close_sockets();
-    return unused;
-}
-
-TEST(datagram_is_waited_for_until_the_deadline_or_cancellation)
-{
-    run_both(wait_for_datagrams);
 }
 
 /* ---- A receiver whose queue is full ---- */
@@ -141,13 +120,12 @@ static int open_full_receiver(void)
     return filler;
 }
 
-static void *empty_queue_later(void *unused)
+THREAD(empty_queue_later)
 {
     char bytes[16];
     MUST_EQ(gs_thread_sleep(after(50 * GS_MILLISECOND)), 0);
     while (queued--)
         MUST_EQ(recv(sockets[0], bytes, sizeof bytes, MSG_DONTWAIT), 6);
-    return unused;
 }
 
 static void must_receive_hello(void)
@@ -158,7 +136,7 @@ static void must_receive_hello(void)
     MUST_EQ(gs_recv(sockets[0], bytes, sizeof bytes, 0, 0), -ETIMEDOUT);
 }
 
-static void *send_to_full_peer(void *unused)
+THREAD(send_to_full_peer)
 {
     for (int i = 0; i < 2; i++) {
         int filler = open_full_receiver();
@@ -172,7 +150,6 @@ static void *send_to_full_peer(void *unused)
         gs_sys_close(filler);
         close_sockets();
     }
-    return unused;
 }
 
 static atomic_uint tries;
@@ -205,7 +182,7 @@ static void *receive_nothing(void *unused)
 }
 
 /* A thread that receives has the sender's socket watched, so that each try causes an event. */
-static void *send_to_full_place(void *unused)
+THREAD(send_to_full_place)
 {
     int filler = open_full_receiver();
     struct gs_thread *reader = spawn(receive_nothing, NULL);
@@ -230,7 +207,6 @@ static void *send_to_full_place(void *unused)
     MUST_EQ((intptr_t)join(reader), -EBADF);
     gs_close(sockets[0]);
     gs_sys_close(filler);
-    return unused;
 }
 
 TEST(full_queue_of_the_receiver_does_not_keep_the_worker_busy)

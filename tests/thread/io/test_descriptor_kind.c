@@ -4,11 +4,7 @@
 #include "tests/thread/fixture.h"
 #include "thread/io/blocking_mode.h"
 
-#include <fcntl.h>
-#include <sched.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
 
 static int number = -1; /* of the old file, then of the other one */
 static void (*before_close)(void), (*after_close)(void), (*after_look)(void);
@@ -119,7 +115,7 @@ static void *look(void *unused)
 }
 
 /* The old file is a counter of events that does not block, the other one an ordinary file. */
-static void *look_during_close(void *unused)
+THREAD(look_during_close)
 {
     int other = memfd_create("other", MFD_CLOEXEC);
     forget_steps();
@@ -138,25 +134,25 @@ static void *look_during_close(void *unused)
     MUST(find_whether_it_blocks());
     MUST_EQ(gs_close(number), 0);
     MUST_EQ(gs_close(other), 0);
-    return unused;
+}
+
+static void look_for_both(bool begins_before)
+{
+    begins_before_close = begins_before;
+    looks_for_kind = true;
+    run_unwatched(2, look_during_close);
+    looks_for_kind = false;
+    run_unwatched(2, look_during_close);
 }
 
 TEST(what_is_found_out_during_a_close_is_not_kept_for_the_next_file)
 {
-    begins_before_close = false;
-    looks_for_kind = true;
-    run_unwatched(2, look_during_close);
-    looks_for_kind = false;
-    run_unwatched(2, look_during_close);
+    look_for_both(false);
 }
 
 TEST(what_is_found_out_before_a_close_is_not_kept_for_the_next_file)
 {
-    begins_before_close = true;
-    looks_for_kind = true;
-    run_unwatched(2, look_during_close);
-    looks_for_kind = false;
-    run_unwatched(2, look_during_close);
+    look_for_both(true);
 }
 
 /* ---- The next file is closed before the close of the old one has ended ---- */
@@ -179,16 +175,15 @@ static void look_at_next(void)
     MUST_EQ(atomic_load(&gs_descriptor(number)->kind), KIND_CLOSING);
 }
 
-static void *close_next(void *unused)
+THREAD(close_next)
 {
     await(&is_free);
     give_number_to(next);
     before_close = look_at_next;
     MUST_EQ(gs_close(number), 0);
-    return unused;
 }
 
-static void *close_twice(void *unused)
+THREAD(close_twice)
 {
     forget_steps();
     next = memfd_create("next", MFD_CLOEXEC);
@@ -200,7 +195,6 @@ static void *close_twice(void *unused)
     join(closing);
     MUST_EQ(atomic_load(&gs_descriptor(number)->kind), KIND_UNKNOWN);
     MUST_EQ(gs_close(next), 0);
-    return unused;
 }
 
 TEST(close_that_ends_during_the_close_of_the_next_file_leaves_it_marked)

@@ -3,17 +3,8 @@
 #include "tests/thread/fixture.h"
 #include "thread/io/descriptors.h"
 
-#include <fcntl.h>
 #include <gossamer/buffered.h>
-#include <netinet/in.h>
-#include <pthread.h>
 #include <pty.h>
-#include <stddef.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/uio.h>
-#include <sys/un.h>
 
 /* What a call waits for. */
 enum kind {
@@ -56,10 +47,14 @@ static ssize_t take(void *data, const void *bytes, size_t n)
     return (ssize_t)n;
 }
 
-static intptr_t by_recv_with(int fd, uint64_t deadline_ns)
-{
-    return gs_recv_with(fd, take, NULL, deadline_ns);
-}
+/* A function that makes a call for fd. */
+#define CALL(name_, ...)                                                                           \
+    static intptr_t name_(int fd, uint64_t deadline_ns)                                            \
+    {                                                                                              \
+        return __VA_ARGS__;                                                                        \
+    }
+
+CALL(by_recv_with, gs_recv_with(fd, take, NULL, deadline_ns))
 
 static intptr_t by_read(int fd, uint64_t deadline_ns)
 {
@@ -67,15 +62,8 @@ static intptr_t by_read(int fd, uint64_t deadline_ns)
     return gs_read(fd, bytes, sizeof bytes, deadline_ns);
 }
 
-static intptr_t by_send(int fd, uint64_t deadline_ns)
-{
-    return gs_send(fd, "stray", 5, 0, deadline_ns);
-}
-
-static intptr_t by_send_all(int fd, uint64_t deadline_ns)
-{
-    return gs_send_all(fd, "stray", 5, deadline_ns);
-}
+CALL(by_send, gs_send(fd, "stray", 5, 0, deadline_ns))
+CALL(by_send_all, gs_send_all(fd, "stray", 5, deadline_ns))
 
 static intptr_t by_sendmsg(int fd, uint64_t deadline_ns)
 {
@@ -84,20 +72,10 @@ static intptr_t by_sendmsg(int fd, uint64_t deadline_ns)
     return gs_sendmsg(fd, &message, 0, deadline_ns);
 }
 
-static intptr_t by_sendto(int fd, uint64_t deadline_ns)
-{
-    return gs_sendto(fd, "stray", 5, 0, (struct sockaddr *)&receiver, receiver_length, deadline_ns);
-}
-
-static intptr_t by_write(int fd, uint64_t deadline_ns)
-{
-    return gs_write(fd, "stray", 5, deadline_ns);
-}
-
-static intptr_t by_accept(int fd, uint64_t deadline_ns)
-{
-    return gs_accept(fd, NULL, NULL, SOCK_CLOEXEC, deadline_ns);
-}
+CALL(by_sendto,
+     gs_sendto(fd, "stray", 5, 0, (struct sockaddr *)&receiver, receiver_length, deadline_ns))
+CALL(by_write, gs_write(fd, "stray", 5, deadline_ns))
+CALL(by_accept, gs_accept(fd, NULL, NULL, SOCK_CLOEXEC, deadline_ns))
 
 static intptr_t by_connect(int fd, uint64_t deadline_ns)
 {
@@ -107,15 +85,8 @@ static intptr_t by_connect(int fd, uint64_t deadline_ns)
     return gs_connect(fd, (struct sockaddr *)&address, length, deadline_ns);
 }
 
-static intptr_t by_wait_readable(int fd, uint64_t deadline_ns)
-{
-    return gs_wait_readable(fd, deadline_ns);
-}
-
-static intptr_t by_wait_writable(int fd, uint64_t deadline_ns)
-{
-    return gs_wait_writable(fd, deadline_ns);
-}
+CALL(by_wait_readable, gs_wait_readable(fd, deadline_ns))
+CALL(by_wait_writable, gs_wait_writable(fd, deadline_ns))
 
 /* A closed descriptor is reported as ready. */
 static intptr_t by_poll(int fd, uint64_t deadline_ns)
@@ -417,13 +388,12 @@ static bool is_pausing(void)
     return call->kind == DATAGRAM && atomic_load(&waiting->claim) == CLAIM_WAITING;
 }
 
-static void *close_it(void *unused)
+THREAD(close_it)
 {
     while (!gs_descriptor_is_in_use(gs_descriptor(fds[0])) && !is_pausing() &&
            !atomic_load(&has_returned))
         gs_thread_yield();
     way->close(fds[0]);
-    return unused;
 }
 
 static void close_all(void)
@@ -465,7 +435,7 @@ static void check_cell(void)
     close_all();
 }
 
-static void *check_table(void *unused)
+THREAD(check_table)
 {
     file = memfd_create("file", MFD_CLOEXEC);
     MUST_EQ(write(file, "contents of a file", 18), 18);
@@ -474,7 +444,6 @@ static void *check_table(void *unused)
         for (way = ways; way < ways + sizeof ways / sizeof *ways; way++)
             check_cell();
     close(file);
-    return unused;
 }
 
 TEST(call_that_waits_notices_that_its_number_is_another_files)
@@ -493,7 +462,7 @@ static void *close_other_end(void *unused)
     return unused;
 }
 
-static void *close_at_the_end_of_file(void *unused)
+THREAD(close_at_the_end_of_file)
 {
     char byte;
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, fds), 0);
@@ -504,7 +473,6 @@ static void *close_at_the_end_of_file(void *unused)
     MUST(atomic_load(&descriptor->is_hung_up));
     MUST_EQ(gs_close(fds[0]), 0);
     MUST(!atomic_load(&descriptor->is_hung_up));
-    return unused;
 }
 
 TEST(end_of_a_file_is_forgotten_when_its_number_is_closed)

@@ -7,18 +7,9 @@
 #include "thread/io/blocking.h"
 #include "thread/io/descriptors.h"
 
-#include <fcntl.h>
 #include <gossamer/own_descriptors.h>
 #include <linux/openat2.h>
-#include <poll.h>
-#include <sched.h>
-#include <string.h>
 #include <sys/eventfd.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
 
 static int old, other, socket_ends[2], text, listener;
 
@@ -40,20 +31,16 @@ static intptr_t by_read(void)
     return n;
 }
 
-static intptr_t by_pwrite(void)
-{
-    return gs_pwrite(old, "old", 3, 0, GS_NEVER);
-}
+/* A function that makes a call for the old file. */
+#define CALL(name_, ...)                                                                           \
+    static intptr_t name_(void)                                                                    \
+    {                                                                                              \
+        return __VA_ARGS__;                                                                        \
+    }
 
-static intptr_t by_write(void)
-{
-    return gs_write(old, "old", 3, GS_NEVER);
-}
-
-static intptr_t by_fsync(void)
-{
-    return gs_fsync(old, GS_NEVER);
-}
+CALL(by_pwrite, gs_pwrite(old, "old", 3, 0, GS_NEVER))
+CALL(by_write, gs_write(old, "old", 3, GS_NEVER))
+CALL(by_fsync, gs_fsync(old, GS_NEVER))
 
 /* Without a page cache that tells, the pool sends. */
 static intptr_t from_file(void)
@@ -363,12 +350,11 @@ static void check_in_pool(void)
 }
 
 /* gs_forget waits until the call has been made. */
-static void *release_later(void *unused)
+THREAD(release_later)
 {
     gs_thread_sleep(after(GS_MILLISECOND));
     MUST_EQ(atomic_load(&gs_descriptor(old)->calls) & ~CALLS_DEAD, 1);
     atomic_store(&is_released, true);
-    return unused;
 }
 
 static void check_forgotten(void)
@@ -448,10 +434,7 @@ static void check_kind_at_close(void)
 }
 
 /* A call that needs the file offset waits for another one that uses it. */
-static intptr_t at_file_offset(void)
-{
-    return gs_sendfile(old, text, NULL, 3, GS_NEVER);
-}
+CALL(at_file_offset, gs_sendfile(old, text, NULL, 3, GS_NEVER))
 
 static void *read_text(void *unused)
 {
@@ -477,7 +460,7 @@ static void check_position(void)
     close_all();
 }
 
-static void *check_table(void *unused)
+THREAD(check_table)
 {
     const struct call *end = waiting_calls + sizeof waiting_calls / sizeof *waiting_calls;
     text = make_file("text");
@@ -497,7 +480,6 @@ static void *check_table(void *unused)
     check_kind_at_close();
     check_position();
     close(listener), close(text), close(socket_ends[0]), close(socket_ends[1]);
-    return unused;
 }
 
 TEST(call_that_waits_for_the_pool_leaves_the_numbers_next_file_alone)

@@ -1,14 +1,6 @@
 #include "tests/thread/schedule/forking.h"
 
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/resource.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 
 enum { THREADS = IS_EMULATED ? 40 : 300, RECORDS = 20, SIZE = 64 };
 
@@ -78,7 +70,7 @@ static void join_all(struct gs_thread *threads[THREADS])
         MUST(!join(threads[i]));
 }
 
-static void *share_file(void *unused)
+THREAD(share_file)
 {
     struct gs_thread *threads[THREADS];
     struct stat stat;
@@ -88,7 +80,6 @@ static void *share_file(void *unused)
     MUST_EQ(gs_stat(AT_FDCWD, path, &stat, GS_NEVER), 0);
     MUST_EQ(stat.st_size, THREADS * RECORDS * SIZE);
     remove_file();
-    return unused;
 }
 
 TEST(many_threads_read_what_they_wrote)
@@ -130,7 +121,7 @@ static void check_records(void)
         MUST_EQ(seen[i], 4);
 }
 
-static void *append_all(void *unused)
+THREAD_TEST(threads_that_write_at_the_same_position_take_turns, run_both)
 {
     struct gs_thread *threads[THREADS];
     make_file();
@@ -141,17 +132,11 @@ static void *append_all(void *unused)
     check_records();
     MUST_EQ(gs_close(other_fd), 0);
     remove_file();
-    return unused;
-}
-
-TEST(threads_that_write_at_the_same_position_take_turns)
-{
-    run_both(append_all);
 }
 
 /* ---- Results ---- */
 
-static void *get_status(void *unused)
+THREAD_TEST(status_is_that_of_the_kernel, run_both)
 {
     struct stat stat, plain;
     MUST_EQ(gs_stat(AT_FDCWD, "/dev/null", &stat, GS_NEVER), 0);
@@ -159,15 +144,9 @@ static void *get_status(void *unused)
     MUST(S_ISCHR(stat.st_mode) && stat.st_rdev == plain.st_rdev && stat.st_dev == plain.st_dev &&
          stat.st_ino == plain.st_ino && stat.st_nlink == plain.st_nlink &&
          stat.st_mtim.tv_nsec == plain.st_mtim.tv_nsec);
-    return unused;
 }
 
-TEST(status_is_that_of_the_kernel)
-{
-    run_both(get_status);
-}
-
-static void *return_errors(void *unused)
+THREAD_TEST(errors_and_end_of_file_are_returned, run_both)
 {
     struct stat stat;
     char byte = 0;
@@ -182,16 +161,10 @@ static void *return_errors(void *unused)
     MUST_EQ(gs_pread(fd, &byte, 1, 0, GS_NEVER), 0);
     MUST_EQ(gs_read(fd, &byte, 1, GS_NEVER), 0);
     remove_file();
-    return unused;
-}
-
-TEST(errors_and_end_of_file_are_returned)
-{
-    run_both(return_errors);
 }
 
 /* An open is interrupted by a timer, if there is one. */
-static void *open_without_timers(void *unused)
+THREAD_TEST(file_is_opened_where_there_are_no_timers, run_both)
 {
     struct rlimit limit, none;
     MUST_EQ(getrlimit(RLIMIT_SIGPENDING, &limit), 0);
@@ -200,12 +173,6 @@ static void *open_without_timers(void *unused)
     make_file();
     MUST_EQ(setrlimit(RLIMIT_SIGPENDING, &limit), 0);
     remove_file();
-    return unused;
-}
-
-TEST(file_is_opened_where_there_are_no_timers)
-{
-    run_both(open_without_timers);
 }
 
 /* ---- Deadlines and cancellation of calls that would never complete ---- */
@@ -217,7 +184,7 @@ static void *open_for_ever(void *unused)
     return (void *)(intptr_t)gs_open(AT_FDCWD, path, &to_read, GS_NEVER);
 }
 
-static void *wait_for_writer(void *unused)
+THREAD_TEST(open_in_progress_ends_at_the_deadline_and_by_cancellation, run_both)
 {
     const struct open_how to_read = {.flags = O_RDONLY | O_CLOEXEC};
     strcpy(path, "/tmp/gossamer-files-XXXXXX");
@@ -243,17 +210,11 @@ static void *wait_for_writer(void *unused)
     MUST_EQ(unlink(path), 0);
     *strrchr(path, '/') = 0;
     MUST_EQ(rmdir(path), 0);
-    return unused;
-}
-
-TEST(open_in_progress_ends_at_the_deadline_and_by_cancellation)
-{
-    run_both(wait_for_writer);
 }
 
 /* ---- Calls on paths that would never complete, and others ---- */
 
-static void *open_many(void *unused)
+THREAD_TEST(calls_on_paths_that_never_complete_hold_up_no_others, run_both)
 {
     enum { OPENS = 80 };
     struct gs_thread *readers[OPENS];
@@ -277,17 +238,11 @@ static void *open_many(void *unused)
     MUST_EQ(unlink(path), 0);
     *strrchr(path, '/') = 0;
     MUST_EQ(rmdir(path), 0);
-    return unused;
-}
-
-TEST(calls_on_paths_that_never_complete_hold_up_no_others)
-{
-    run_both(open_many);
 }
 
 /* ---- Fork ---- */
 
-static void *fork_beside_calls(void *unused)
+THREAD(fork_beside_calls)
 {
     struct gs_thread *threads[THREADS];
     int status;
@@ -308,7 +263,6 @@ static void *fork_beside_calls(void *unused)
     MUST_EQ(WEXITSTATUS(status), 7);
     join_all(threads);
     remove_file();
-    return unused;
 }
 
 TEST(forked_child_uses_files)

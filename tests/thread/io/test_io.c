@@ -1,15 +1,6 @@
 #include "tests/thread/fixture.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <netinet/in.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 
 enum { CLIENTS = 40, ROUNDS = 30 };
 
@@ -44,16 +35,14 @@ static void *echo(void *fd)
     return NULL;
 }
 
-static void *accept_all(void *unused)
+THREAD(accept_all)
 {
-    (void)unused;
     for (int i = 0; i < CLIENTS; i++) {
         const struct gs_thread_attributes attributes = {.migrates = i % 2};
         int fd = gs_accept(listener, NULL, NULL, SOCK_CLOEXEC, GS_NEVER);
         MUST(fd >= 0);
         MUST_EQ(gs_thread_spawn(&attributes, echo, (void *)(intptr_t)fd, NULL), 0);
     }
-    return NULL;
 }
 
 static int connect_to(void)
@@ -83,10 +72,9 @@ static void *exchange_messages(void *number)
     return NULL;
 }
 
-static void *serve_clients(void *unused)
+THREAD_TEST(every_client_of_an_echo_server_gets_its_own_bytes, run_both)
 {
     struct gs_thread *clients[CLIENTS];
-    (void)unused;
     listen_anywhere();
     struct gs_thread *acceptor = spawn(accept_all, NULL);
     for (int i = 0; i < CLIENTS; i++)
@@ -97,12 +85,6 @@ static void *serve_clients(void *unused)
     MUST_EQ(gs_accept(listener, NULL, NULL, 0, after(GS_MILLISECOND)), -ETIMEDOUT);
     MUST_EQ(gs_accept(listener, NULL, NULL, 0, 0), -ETIMEDOUT);
     gs_close(listener);
-    return NULL;
-}
-
-TEST(every_client_of_an_echo_server_gets_its_own_bytes)
-{
-    run_both(serve_clients);
 }
 
 static void must_receive(int fd, const char *text)
@@ -117,7 +99,7 @@ static void must_receive(int fd, const char *text)
     MUST(!memcmp(got, text, length));
 }
 
-static void *send_urgent_data(void *unused)
+THREAD_TEST(what_comes_behind_urgent_data_is_received_at_once, run_both)
 {
     listen_anywhere();
     int fd = connect_to(), other = gs_accept(listener, NULL, NULL, SOCK_CLOEXEC, GS_NEVER);
@@ -131,28 +113,15 @@ static void *send_urgent_data(void *unused)
     gs_close(fd);
     join(server);
     gs_close(listener);
-    return unused;
 }
 
-TEST(what_comes_behind_urgent_data_is_received_at_once)
+THREAD_TEST(refused_connection_is_returned, run_both)
 {
-    run_both(send_urgent_data);
-}
-
-static void *be_refused(void *unused)
-{
-    (void)unused;
     bind_anywhere(); /* nobody else can listen there */
     int fd = gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     MUST_EQ(gs_connect(fd, (struct sockaddr *)&address, sizeof address, GS_NEVER), -ECONNREFUSED);
     gs_close(fd);
     gs_close(listener);
-    return NULL;
-}
-
-TEST(refused_connection_is_returned)
-{
-    run_both(be_refused);
 }
 
 static int pair[2];
@@ -164,10 +133,9 @@ static void *read_byte(void *fd)
     return (void *)(n == 1 ? (intptr_t)byte : (intptr_t)n);
 }
 
-static void *use_pipe(void *unused)
+THREAD_TEST(pipe_blocks_the_thread_and_stays_a_blocking_pipe, run_both)
 {
     char byte;
-    (void)unused;
     MUST_EQ(gs_sys_pipe2(pair, O_CLOEXEC), 0);
     MUST_EQ(gs_read(pair[0], &byte, 1, 0), -ETIMEDOUT);
     MUST_EQ(gs_read(pair[0], &byte, 1, after(GS_MILLISECOND)), -ETIMEDOUT);
@@ -179,12 +147,6 @@ static void *use_pipe(void *unused)
     gs_close(pair[1]);
     MUST_EQ(gs_read(pair[0], &byte, 1, GS_NEVER), 0);
     gs_close(pair[0]);
-    return NULL;
-}
-
-TEST(pipe_blocks_the_thread_and_stays_a_blocking_pipe)
-{
-    run_both(use_pipe);
 }
 
 static void *fill_pipe(void *total)
@@ -200,12 +162,11 @@ static void *fill_pipe(void *total)
     return NULL;
 }
 
-static void *empty_pipe(void *unused)
+THREAD_TEST(writer_waits_for_room, run_both)
 {
     char bytes[777];
     size_t total = 500000, got = 0;
     ssize_t n;
-    (void)unused;
     MUST_EQ(gs_sys_pipe2(pair, O_CLOEXEC), 0);
     struct gs_thread *writer = spawn(fill_pipe, &total);
     while ((n = gs_read(pair[0], bytes, sizeof bytes, GS_NEVER)) > 0)
@@ -213,12 +174,6 @@ static void *empty_pipe(void *unused)
     join(writer);
     MUST(got >= total && got < total + 5000);
     gs_close(pair[0]);
-    return NULL;
-}
-
-TEST(writer_waits_for_room)
-{
-    run_both(empty_pipe);
 }
 
 /* ---- Files without calls that do not wait ---- */
@@ -236,7 +191,7 @@ static long refuse_first_calls(long number, void *data)
     return refusals++ ? -EINTR : -EAGAIN;
 }
 
-static void *transfer_when_ready(void *unused)
+THREAD_TEST(ready_file_that_would_block_is_waited_for_again, run_on_one)
 {
     int ends[2];
     char byte = 0;
@@ -252,17 +207,10 @@ static void *transfer_when_ready(void *unused)
     gs_sys_set_fault(NULL, NULL);
     gs_close(ends[0]);
     gs_close(ends[1]);
-    return unused;
 }
 
-TEST(ready_file_that_would_block_is_waited_for_again)
+THREAD(close_under_reader)
 {
-    run_with(1, transfer_when_ready);
-}
-
-static void *close_under_reader(void *unused)
-{
-    (void)unused;
     MUST_EQ(gs_sys_pipe2(pair, O_CLOEXEC), 0);
     struct gs_thread *reader = spawn(read_byte, &pair[0]);
     MUST_EQ(gs_thread_sleep(after(2 * GS_MILLISECOND)), 0);
@@ -279,7 +227,6 @@ static void *close_under_reader(void *unused)
     MUST_EQ((intptr_t)join(reader), 'y');
     gs_close(pair[0]);
     gs_close(pair[1]);
-    return NULL;
 }
 
 TEST(close_wakes_readers_and_the_number_can_be_used_again)
@@ -295,12 +242,11 @@ static void *write_later(void *fd)
     return NULL;
 }
 
-static void *poll_pipes(void *unused)
+THREAD_TEST(poll_returns_which_descriptors_are_ready, run_both)
 {
     int fds[6][2];
     struct gs_poll polls[6];
     char byte;
-    (void)unused;
     for (int i = 0; i < 6; i++) {
         MUST_EQ(gs_sys_pipe2(fds[i], O_CLOEXEC), 0);
         polls[i] = (struct gs_poll){.fd = fds[i][0], .events = GS_READ};
@@ -319,12 +265,6 @@ static void *poll_pipes(void *unused)
     MUST_EQ(polls[2].revents, GS_WRITE);
     for (int i = 0; i < 12; i++)
         gs_close(fds[i / 2][i % 2]);
-    return NULL;
-}
-
-TEST(poll_returns_which_descriptors_are_ready)
-{
-    run_both(poll_pipes);
 }
 
 /* As by signals that the kernel thread gets. */
@@ -364,11 +304,10 @@ static void *poll_interruptible(void *argument)
     return (void *)(intptr_t)gs_poll_interruptible(poll->polls, 5, GS_NEVER, &poll->interrupt);
 }
 
-static void *interrupt_polls(void *unused)
+THREAD_TEST(interrupt_ends_a_poll_that_waits_or_begins_to_wait, run_both)
 {
     int fds[2];
     struct interruptible poll = {0};
-    (void)unused;
     MUST_EQ(gs_sys_pipe2(fds, O_CLOEXEC), 0);
     for (int i = 0; i < 5; i++)
         poll.polls[i] = (struct gs_poll){.fd = fds[0], .events = GS_READ};
@@ -387,21 +326,14 @@ static void *interrupt_polls(void *unused)
     join(writer);
     gs_close(fds[0]);
     gs_close(fds[1]);
-    return NULL;
 }
 
-TEST(interrupt_ends_a_poll_that_waits_or_begins_to_wait)
-{
-    run_both(interrupt_polls);
-}
-
-static void *use_file(void *unused)
+THREAD_TEST(files_are_read_and_written, run_both)
 {
     char path[] = "/tmp/gossamer-test-XXXXXX", bytes[8] = {0};
     const struct open_how how = {.flags = O_RDWR | O_CLOEXEC};
     struct stat stat;
     off_t offset = 1;
-    (void)unused;
     close(mkstemp(path));
     int fd = gs_open(AT_FDCWD, path, &how, GS_NEVER);
     MUST(fd >= 0);
@@ -423,25 +355,17 @@ static void *use_file(void *unused)
     gs_close(fd);
     unlink(path);
     MUST_EQ(gs_open(AT_FDCWD, path, &how, GS_NEVER), -ENOENT);
-    return NULL;
 }
 
-TEST(files_are_read_and_written)
-{
-    run_both(use_file);
-}
-
-static void *wait_for_child(void *unused)
+THREAD(wait_for_child)
 {
     int status = -1;
-    (void)unused;
     pid_t pid = fork();
     if (!pid)
         _exit(7);
     MUST_EQ(gs_wait_child(pid, after(20 * GS_SECOND), &status), 0);
     MUST(WIFEXITED(status) && WEXITSTATUS(status) == 7);
     MUST_EQ(gs_wait_child(pid, GS_NEVER, &status), -ECHILD);
-    return NULL;
 }
 
 TEST(end_of_a_child_is_waited_for)
@@ -452,16 +376,15 @@ TEST(end_of_a_child_is_waited_for)
 static atomic_bool has_received;
 
 /* Signals that arrive before or after the wait are ignored, so they are raised repeatedly. */
-static void *raise_until_received(void *unused)
+THREAD(raise_until_received)
 {
     while (!atomic_load(&has_received)) {
         MUST_EQ(gs_thread_sleep(after(2 * GS_MILLISECOND)), 0);
         kill(getpid(), SIGUSR1);
     }
-    return unused;
 }
 
-static void *wait_for_signal(void *unused)
+THREAD_TEST(signal_is_waited_for, run_both)
 {
     atomic_store(&has_received, false);
     MUST(signal(SIGUSR1, SIG_IGN) != SIG_ERR);
@@ -470,10 +393,4 @@ static void *wait_for_signal(void *unused)
     MUST_EQ(gs_wait_signal(SIGUSR1, GS_NEVER), 0);
     atomic_store(&has_received, true);
     join(thread);
-    return unused;
-}
-
-TEST(signal_is_waited_for)
-{
-    run_both(wait_for_signal);
 }

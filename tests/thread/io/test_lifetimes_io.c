@@ -1,10 +1,6 @@
 /* The tests of test_lifetimes.c, for channels, blocking calls and descriptors. */
 #include "tests/thread/schedule/lifetimes.h"
 
-#include <stdatomic.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-
 /* ---- Channels ---- */
 
 /* The channel is unbuffered or buffered; its buffer may be full, so that a sender waits. */

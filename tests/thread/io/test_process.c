@@ -2,9 +2,6 @@
 #include "tests/thread/fixture.h"
 
 #include <gossamer/process.h>
-#include <signal.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 enum { LARGE = 1 << 20 };
 
@@ -46,7 +43,7 @@ static void *feed(void *argument)
 }
 
 /* Much more than pipes hold, in both directions. */
-static void *talk(void *argument)
+THREAD(talk)
 {
     struct gs_process process;
     char bytes[5000];
@@ -62,25 +59,18 @@ static void *talk(void *argument)
     join(feeder);
     MUST_EQ(gs_close(process.fds[1]), 0);
     MUST_EQ(end_of(&process), 0);
-    return argument;
 }
 
-static void *talk_to_several(void *unused)
+THREAD_TEST(much_is_transferred_both_ways_with_several_processes, run_both)
 {
     struct gs_thread *threads[6];
     for (int i = 0; i < 6; i++)
         threads[i] = spawn(talk, NULL);
     for (int i = 0; i < 6; i++)
         join(threads[i]);
-    return unused;
 }
 
-TEST(much_is_transferred_both_ways_with_several_processes)
-{
-    run_both(talk_to_several);
-}
-
-static void *write_to_deaf(void *unused)
+THREAD(write_to_deaf)
 {
     struct gs_process process;
     char bytes[8];
@@ -96,7 +86,6 @@ static void *write_to_deaf(void *unused)
     MUST_EQ(gs_close(process.fds[0]), 0);
     MUST_EQ(gs_close(process.fds[1]), 0);
     MUST_EQ(end_of(&process), 0);
-    return unused;
 }
 
 TEST(write_to_a_process_that_has_closed_its_input_fails)
@@ -108,7 +97,7 @@ TEST(write_to_a_process_that_has_closed_its_input_fails)
 
 /* ---- Ending the process ---- */
 
-static void *wait_until_deadline(void *unused)
+THREAD(wait_until_deadline)
 {
     struct gs_process process;
     char *arguments[] = {"sleep", "1000", NULL}, bytes[8];
@@ -121,7 +110,6 @@ static void *wait_until_deadline(void *unused)
     MUST_EQ(end_of(&process), -SIGKILL);
     MUST_EQ(gs_read(process.fds[1], bytes, sizeof bytes, GS_NEVER), 0);
     MUST_EQ(gs_close(process.fds[1]), 0);
-    return unused;
 }
 
 TEST(process_is_waited_for_with_a_deadline)
@@ -130,7 +118,7 @@ TEST(process_is_waited_for_with_a_deadline)
 }
 
 /* As the header recommends. */
-static void *wait_until_canceled(void *unused)
+THREAD(wait_until_canceled)
 {
     struct gs_process process;
     char *arguments[] = {"sleep", "1000", NULL};
@@ -146,16 +134,14 @@ static void *wait_until_canceled(void *unused)
     MUST_EQ(gs_spawn_process("true", (char *[]){"true", NULL}, NULL, &process), 0);
     MUST_EQ(gs_thread_set_cancelable(false), true);
     MUST_EQ(end_of(&process), 0);
-    return unused;
 }
 
-static void *cancel_the_waiter(void *unused)
+THREAD(cancel_the_waiter)
 {
     struct gs_thread *waiter = spawn(wait_until_canceled, NULL);
     MUST_EQ(gs_thread_sleep(after(5 * GS_MILLISECOND)), 0);
     gs_thread_cancel(waiter);
     join(waiter);
-    return unused;
 }
 
 TEST(canceled_thread_leaves_its_process_and_can_kill_it)
@@ -194,7 +180,7 @@ static unsigned long long signals_in(const char *status, const char *name)
     return strtoull(line + strlen(name), NULL, 16) & ~LIBRARY_SIGNALS;
 }
 
-static void *look_at_signals(void *unused)
+THREAD(look_at_signals)
 {
     struct gs_process process;
     static char text[4096];
@@ -208,19 +194,12 @@ static void *look_at_signals(void *unused)
     MUST_EQ(signals_in(text, "SigBlk:"), 0);
     MUST_EQ(signals_in(text, "SigIgn:"), 0);
     MUST_EQ(signals_in(text, "SigCgt:"), 0);
-    return unused;
 }
 
-static void *look_with_a_small_stack(void *unused)
+THREAD_TEST(process_has_the_signals_of_a_fresh_program_and_needs_little_stack, run_both)
 {
     const struct gs_thread_attributes attributes = {.stack_size = 16384};
     struct gs_thread *thread;
     MUST_EQ(gs_thread_spawn(&attributes, look_at_signals, NULL, &thread), 0);
     join(thread);
-    return unused;
-}
-
-TEST(process_has_the_signals_of_a_fresh_program_and_needs_little_stack)
-{
-    run_both(look_with_a_small_stack);
 }

@@ -4,10 +4,6 @@
  * seed, but not its schedule; GOSSAMER_TEST_SECONDS is for how long there are new seeds. */
 #include "tests/thread/io/random_io_files.h"
 
-#include <signal.h>
-#include <sys/mman.h>
-#include <sys/uio.h>
-
 enum { STEPS = 150, BYTES_MAX = 12288, DRAIN_BYTES = 4096 };
 
 /* ---- Reading ---- */
@@ -384,7 +380,7 @@ static void end_round(struct pair *pair)
     close_end(&pair->ends[1]);
 }
 
-static void *run_actors(void *unused)
+THREAD(run_actors)
 {
     for (unsigned i = 0; i < ACTORS; i++) {
         actors[i].state = seed * 0x9E3779B97F4A7C15u + i + 1;
@@ -394,7 +390,6 @@ static void *run_actors(void *unused)
         join(actors[i].thread);
     for (unsigned i = 0; i < pair_count && i < PAIRS_MAX; i++)
         end_round(&pairs[i]);
-    return unused;
 }
 
 static void check_seed(uint64_t number)

@@ -2,9 +2,6 @@
  * other sockets differently. */
 #include "tests/thread/io/connection.h"
 
-#include <poll.h>
-#include <sys/syscall.h>
-
 /* The arguments with which fn was called. */
 struct received {
     char bytes[256];
@@ -45,7 +42,7 @@ static void await_bytes(void)
 
 /* ---- Received data ---- */
 
-static void *receive_in_parts(void *unused)
+THREAD_TEST(bytes_are_passed_on_as_they_arrive_with_and_without_a_wait, run_both)
 {
     struct received received = {.result = 7};
     connect_both();
@@ -60,12 +57,6 @@ static void *receive_in_parts(void *unused)
     MUST(received.n == 6 && !memcmp(received.bytes, "abcdef", 6));
     MUST_EQ(received.calls, 3);
     close_both();
-    return unused;
-}
-
-TEST(bytes_are_passed_on_as_they_arrive_with_and_without_a_wait)
-{
-    run_both(receive_in_parts);
 }
 
 static char page[3000];
@@ -78,14 +69,13 @@ static ssize_t compare(void *data, const void *bytes, size_t n)
     return (ssize_t)n;
 }
 
-static void *say_page(void *unused)
+THREAD(say_page)
 {
     gs_thread_sleep(after(2 * GS_MILLISECOND));
     MUST_EQ(gs_sys_send(theirs, page, sizeof page, 0), sizeof page);
-    return unused;
 }
 
-static void *receive_page(void *unused)
+THREAD_TEST(what_is_longer_than_the_kernel_receives_at_once_is_complete, run_both)
 {
     size_t at = 0;
     for (size_t i = 0; i < sizeof page; i++)
@@ -96,15 +86,9 @@ static void *receive_page(void *unused)
         MUST(gs_recv_with(ours, compare, &at, after(20 * GS_SECOND)) > 0);
     join(thread);
     close_both();
-    return unused;
 }
 
-TEST(what_is_longer_than_the_kernel_receives_at_once_is_complete)
-{
-    run_both(receive_page);
-}
-
-static void *receive_end(void *unused)
+THREAD_TEST(end_of_the_stream_is_no_bytes, run_both)
 {
     struct received received = {.result = 3};
     connect_both();
@@ -117,22 +101,15 @@ static void *receive_end(void *unused)
     MUST_EQ(gs_recv_with(ours, collect, &received, GS_NEVER), 3);
     MUST_EQ(received.ends, 2);
     close_both();
-    return unused;
 }
 
-TEST(end_of_the_stream_is_no_bytes)
-{
-    run_both(receive_end);
-}
-
-static void *end_later(void *unused)
+THREAD(end_later)
 {
     gs_thread_sleep(after(2 * GS_MILLISECOND));
     MUST_EQ(shutdown(theirs, SHUT_WR), 0);
-    return unused;
 }
 
-static void *receive_awaited_end(void *unused)
+THREAD_TEST(end_of_the_stream_ends_a_wait, run_both)
 {
     struct received received = {.result = 3};
     connect_both();
@@ -141,15 +118,9 @@ static void *receive_awaited_end(void *unused)
     MUST_EQ(received.ends, 1);
     join(thread);
     close_both();
-    return unused;
 }
 
-TEST(end_of_the_stream_ends_a_wait)
-{
-    run_both(receive_awaited_end);
-}
-
-static void *receive_reset(void *unused)
+THREAD_TEST(reset_is_an_error_and_the_function_is_not_called, run_both)
 {
     struct received received = {0};
     connect_both();
@@ -158,17 +129,11 @@ static void *receive_reset(void *unused)
     MUST_EQ(received.calls, 0);
     join(thread);
     gs_close(ours);
-    return unused;
-}
-
-TEST(reset_is_an_error_and_the_function_is_not_called)
-{
-    run_both(receive_reset);
 }
 
 /* ---- Ends of a wait ---- */
 
-static void *receive_nothing(void *unused)
+THREAD_TEST(deadline_ends_the_wait_and_the_deadline_0_only_tries, run_both)
 {
     struct received received = {0};
     connect_both();
@@ -181,15 +146,9 @@ static void *receive_nothing(void *unused)
     MUST_EQ(gs_recv_with(ours, collect, &received, 0), 0);
     MUST_EQ(received.n, 1);
     close_both();
-    return unused;
 }
 
-TEST(deadline_ends_the_wait_and_the_deadline_0_only_tries)
-{
-    run_both(receive_nothing);
-}
-
-static void *be_canceled(void *unused)
+THREAD(be_canceled)
 {
     struct received received = {0};
     MUST_EQ(gs_recv_with(ours, collect, &received, GS_NEVER), -ECANCELED);
@@ -197,10 +156,9 @@ static void *be_canceled(void *unused)
     say("x");
     MUST_EQ(gs_recv_with(ours, collect, &received, GS_NEVER), 0);
     MUST_EQ(received.n, 1);
-    return unused;
 }
 
-static void *cancel_receiver(void *unused)
+THREAD_TEST(canceled_receive_takes_nothing, run_both)
 {
     connect_both();
     struct gs_thread *thread = spawn(be_canceled, NULL);
@@ -208,23 +166,16 @@ static void *cancel_receiver(void *unused)
     gs_thread_cancel(thread);
     join(thread);
     close_both();
-    return unused;
 }
 
-TEST(canceled_receive_takes_nothing)
-{
-    run_both(cancel_receiver);
-}
-
-static void *receive_closed(void *unused)
+THREAD(receive_closed)
 {
     struct received received = {0};
     MUST_EQ(gs_recv_with(ours, collect, &received, GS_NEVER), -EBADF);
-    return unused;
 }
 
 /* The same descriptor numbers are used for several connections, one after the other. */
-static void *reuse_numbers(void *unused)
+THREAD_TEST(number_of_a_closed_socket_serves_the_next, run_both)
 {
     for (int i = 0; i < 5; i++) {
         struct received received = {0};
@@ -239,12 +190,6 @@ static void *reuse_numbers(void *unused)
         join(waiting);
         gs_sys_close(theirs);
     }
-    return unused;
-}
-
-TEST(number_of_a_closed_socket_serves_the_next)
-{
-    run_both(reuse_numbers);
 }
 
 /* ---- The stack on which the function runs ---- */
@@ -270,7 +215,7 @@ static void *receive_nested(void *received)
     return received;
 }
 
-static void *nest(void *unused)
+THREAD_TEST(calls_may_be_nested, run_both)
 {
     struct received received = {0};
     inner = (struct received){0};
@@ -281,12 +226,6 @@ static void *nest(void *unused)
     MUST(received.n == 2 && !memcmp(received.bytes, "ab", 2));
     MUST(inner.n == 2 && !memcmp(inner.bytes, "cd", 2));
     close_both();
-    return unused;
-}
-
-TEST(calls_may_be_nested)
-{
-    run_both(nest);
 }
 
 static unsigned receive_calls;
@@ -298,7 +237,7 @@ static long count_receives(long number, void *data)
     return 0;
 }
 
-static void *receive_again(void *unused)
+THREAD(receive_again)
 {
     struct received received = {0};
     connect_both();
@@ -313,7 +252,6 @@ static void *receive_again(void *unused)
     gs_sys_set_fault(NULL, NULL);
     MUST_EQ(received.n, 10);
     close_both();
-    return unused;
 }
 
 TEST(after_a_wait_one_system_call_is_made)

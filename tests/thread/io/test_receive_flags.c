@@ -1,19 +1,15 @@
 /* Arguments with which recv(2), send(2) and read(2) wait for more, or for nothing. */
 #include "tests/thread/io/connection.h"
 
-#include <sys/syscall.h>
-#include <sys/uio.h>
-
 static char bytes[16];
 static int ends[2];
 
-static void *say_in_parts(void *unused)
+THREAD(say_in_parts)
 {
     for (const char *at = "abcdef"; *at; at++) {
         gs_thread_sleep(after(GS_MILLISECOND / 2));
         MUST_EQ(gs_sys_send(theirs, at, 1, 0), 1);
     }
-    return unused;
 }
 
 static ssize_t receive(int fd, size_t n, int flags, uint64_t deadline_ns)
@@ -61,22 +57,16 @@ static void receive_datagram(receive_fn *receive_by)
     gs_close(ends[1]);
 }
 
-static void *receive_all(void *unused)
+THREAD_TEST(waitall_waits_for_all_bytes_of_a_stream, run_both)
 {
     for (size_t i = 0; i < sizeof receives / sizeof *receives; i++) {
         wait_for_all(receives[i]);
         receive_datagram(receives[i]);
     }
-    return unused;
-}
-
-TEST(waitall_waits_for_all_bytes_of_a_stream)
-{
-    run_both(receive_all);
 }
 
 /* As the system calls, which do not wait with these either. */
-static void *do_not_wait(void *unused)
+THREAD_TEST(calls_that_must_not_wait_return_at_once, run_both)
 {
     connect_both();
     for (size_t i = 0; i < sizeof receives / sizeof *receives; i++) {
@@ -93,16 +83,10 @@ static void *do_not_wait(void *unused)
     while (n > 0);
     MUST_EQ(n, -EAGAIN);
     close_both();
-    return unused;
-}
-
-TEST(calls_that_must_not_wait_return_at_once)
-{
-    run_both(do_not_wait);
 }
 
 /* Also after the socket is known to be empty, or full. */
-static void *transfer_nothing(void *unused)
+THREAD(transfer_nothing)
 {
     struct iovec nothing[2] = {{bytes, 0}, {bytes, 0}};
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, ends), 0);
@@ -118,7 +102,6 @@ static void *transfer_nothing(void *unused)
     MUST_EQ(gs_read(-1, bytes, 0, GS_NEVER), -EBADF);
     gs_close(ends[0]);
     gs_close(ends[1]);
-    return unused;
 }
 
 /* As in older kernels. */

@@ -2,13 +2,7 @@
 #include "tests/thread/fixture.h"
 #include "thread/schedule/thread.h"
 
-#include <fcntl.h>
 #include <linux/magic.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
 #include <sys/vfs.h>
 
 #define FILE_SIZE (IS_EMULATED ? (size_t)256 << 10 : (size_t)3 << 20)
@@ -107,7 +101,7 @@ static bool can_tell(void)
 
 static bool is_cold;
 
-static void *send_cold(void *unused)
+THREAD(send_cold)
 {
     make_file();
     void *mapped = map_file();
@@ -117,7 +111,6 @@ static void *send_cold(void *unused)
     MUST(!is_cold || atomic_load(&by_pool));
     munmap(mapped, FILE_SIZE);
     remove_file();
-    return unused;
 }
 
 TEST(file_that_is_not_in_memory_is_sent_by_the_pool)
@@ -130,7 +123,7 @@ TEST(file_that_is_not_in_memory_is_sent_by_the_pool)
 }
 
 /* The first half stays in the cache, so the missing part is found in the middle of the transfer. */
-static void *send_half(void *unused)
+THREAD(send_half)
 {
     make_file();
     void *mapped = map_file();
@@ -144,7 +137,6 @@ static void *send_half(void *unused)
     }
     munmap(mapped, FILE_SIZE);
     remove_file();
-    return unused;
 }
 
 TEST(pool_sends_the_part_that_is_not_in_memory)
@@ -154,7 +146,7 @@ TEST(pool_sends_the_part_that_is_not_in_memory)
     gs_sys_set_fault(NULL, NULL);
 }
 
-static void *send_warm(void *unused)
+THREAD(send_warm)
 {
     make_file();
     void *mapped = map_file();
@@ -166,7 +158,6 @@ static void *send_warm(void *unused)
     }
     munmap(mapped, FILE_SIZE);
     remove_file();
-    return unused;
 }
 
 TEST(file_in_memory_is_sent_by_the_worker)
@@ -182,7 +173,7 @@ static long refuse_nowait(long number, void *data)
     return number == SYS_preadv2 ? -EOPNOTSUPP : note(number, data);
 }
 
-static void *send_without_telling(void *unused)
+THREAD(send_without_telling)
 {
     struct statfs file_system;
     make_file();
@@ -195,7 +186,6 @@ static void *send_without_telling(void *unused)
         MUST(atomic_load(&by_pool));
     }
     remove_file();
-    return unused;
 }
 
 TEST(pool_sends_what_may_not_be_in_memory)
@@ -219,22 +209,20 @@ static long hold_in_pool(long number, void *data)
     return refuse_nowait(number, data);
 }
 
-static void *send_page(void *unused)
+THREAD(send_page)
 {
     off_t offset = 0;
     MUST_EQ(gs_sendfile(sockets[0], fd, &offset, 4096, GS_NEVER), 4096);
     atomic_fetch_add(&senders_done, 1);
-    return unused;
 }
 
-static void *send_byte(void *unused)
+THREAD(send_byte)
 {
     MUST_EQ(gs_send(sockets[0], "x", 1, 0, after(20 * GS_SECOND)), 1);
     atomic_fetch_add(&senders_done, 1);
-    return unused;
 }
 
-static void *send_beside_the_pool(void *unused)
+THREAD(send_beside_the_pool)
 {
     make_file();
     MUST_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, sockets), 0);
@@ -254,7 +242,6 @@ static void *send_beside_the_pool(void *unused)
     gs_close(sockets[0]);
     gs_close(sockets[1]);
     remove_file();
-    return unused;
 }
 
 TEST(send_that_waits_while_the_pool_sends_a_file_is_woken)
@@ -264,7 +251,7 @@ TEST(send_that_waits_while_the_pool_sends_a_file_is_woken)
     gs_sys_set_fault(NULL, NULL);
 }
 
-static void *do_not_wait(void *unused)
+THREAD(do_not_wait)
 {
     off_t offset = 0;
     make_file();
@@ -283,7 +270,6 @@ static void *do_not_wait(void *unused)
     gs_close(sockets[1]);
     munmap(mapped, FILE_SIZE);
     remove_file();
-    return unused;
 }
 
 TEST(sendfile_with_deadline_0_does_not_wait_for_a_disk)
@@ -306,7 +292,7 @@ static size_t set_stack_size(size_t size)
     return before;
 }
 
-static void *send_without_pool(void *unused)
+THREAD(send_without_pool)
 {
     off_t offset = 0;
     make_file();
@@ -319,7 +305,6 @@ static void *send_without_pool(void *unused)
     gs_close(sockets[0]);
     gs_close(sockets[1]);
     remove_file();
-    return unused;
 }
 
 TEST(sendfile_fails_if_no_kernel_thread_can_be_created)
@@ -329,7 +314,7 @@ TEST(sendfile_fails_if_no_kernel_thread_can_be_created)
     gs_sys_set_fault(NULL, NULL);
 }
 
-static void *send_nowhere(void *unused)
+THREAD_TEST(offset_outside_of_a_file_is_refused_and_its_position_stays, run_both)
 {
     const off_t offsets[] = {-1, -5000, INT64_MIN, INT64_MAX - 1, INT64_MAX};
     make_file();
@@ -349,16 +334,10 @@ static void *send_nowhere(void *unused)
     gs_close(sockets[0]);
     gs_close(sockets[1]);
     remove_file();
-    return unused;
-}
-
-TEST(offset_outside_of_a_file_is_refused_and_its_position_stays)
-{
-    run_both(send_nowhere);
 }
 
 /* It begins where the file is, and moves that; only regular files have such a place. */
-static void *send_at_position(void *unused)
+THREAD_TEST(without_an_offset_it_is_that_of_the_file, run_both)
 {
     char got[10] = "";
     int ends[2];
@@ -379,10 +358,4 @@ static void *send_at_position(void *unused)
         gs_close(ends[i]);
     }
     remove_file();
-    return unused;
-}
-
-TEST(without_an_offset_it_is_that_of_the_file)
-{
-    run_both(send_at_position);
 }

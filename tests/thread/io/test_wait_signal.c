@@ -4,24 +4,19 @@
 #include "tests/thread/fixture.h"
 #include "thread/schedule/thread.h"
 
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-
 enum { WORKERS = 2, WAITERS = 4, OCCASIONS = 500 };
 
 static atomic_uint seen_on, returned;
 static atomic_bool is_finished;
 static uint64_t wait_ns; /* the deadline of each wait; GS_NEVER: the signal ends it */
 
-static void *check_meanwhile(void *unused)
+THREAD(check_meanwhile)
 {
     while (!atomic_load(&is_finished)) {
         gs_threads_check();
         gs_thread_yield();
         MUST_EQ(gs_thread_sleep(after(10 * GS_MICROSECOND)), 0);
     }
-    return unused;
 }
 
 /* Waits until these threads have run on several workers (one may be an extra worker), or had many
@@ -37,7 +32,7 @@ static void migrate_on(uint64_t deadline_ns)
     } while ((!(seen & (seen - 1)) && ++turns < OCCASIONS) || gs_clock_now() < deadline_ns);
 }
 
-static void *wait_for_signal(void *unused)
+THREAD(wait_for_signal)
 {
     unsigned worker = worker_current()->index;
     uint64_t start_ns = gs_clock_now();
@@ -49,18 +44,16 @@ static void *wait_for_signal(void *unused)
     atomic_fetch_add(&returned, 1);
     migrate_on(wait_ns == GS_NEVER ? 0 : deadline_ns + 2 * GS_MILLISECOND);
     MUST_EQ(gs_thread_park(after(GS_MILLISECOND)), -ETIMEDOUT);
-    return unused;
 }
 
 /* A signal that arrives before a thread waits is ignored, so signals are sent until all threads
  * were woken. */
-static void *send_signals(void *unused)
+THREAD(send_signals)
 {
     while (atomic_load(&returned) < WAITERS) {
         usleep(500);
         kill(getpid(), SIGUSR1);
     }
-    return unused;
 }
 
 static void *run_waiters(void *has_signal)

@@ -1,13 +1,9 @@
 #include "tests/thread/fixture.h"
 #include "tests/thread/net/names.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <gossamer/net.h>
 #include <netinet/tcp.h>
-#include <poll.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
 
 /* ---- Addresses: some accept connections, some refuse them, some do not answer ---- */
 
@@ -133,7 +129,7 @@ static void must_echo(int fd, int listener)
     gs_close(fd);
 }
 
-static void *dial_each_form(void *unused)
+THREAD_TEST(number_and_name_are_dialed, run_both)
 {
     struct place place = live_place();
     int on = 0;
@@ -149,15 +145,9 @@ static void *dial_each_form(void *unused)
     }
     close_place(&place);
     MUST_EQ(gs_dial(place.text, GS_NEVER), -ECONNREFUSED);
-    return unused;
 }
 
-TEST(number_and_name_are_dialed)
-{
-    run_both(dial_each_form);
-}
-
-static void *dial_nonsense(void *unused)
+THREAD_TEST(what_is_no_address_is_refused, run_on_one)
 {
     char longest[400];
     memset(longest, 'x', sizeof longest);
@@ -195,17 +185,11 @@ static void *dial_nonsense(void *unused)
     MUST_EQ(gs_dial("unanswered:80", GS_NEVER), -GS_ENAMESERVER);
     MUST_EQ(gs_dial("name:80", 0), -ETIMEDOUT);
     MUST_EQ(gs_dial("unix:/tmp/gossamer-no-such/folder", GS_NEVER), -ENOENT);
-    return unused;
-}
-
-TEST(what_is_no_address_is_refused)
-{
-    run_with(1, dial_nonsense);
 }
 
 /* ---- Several addresses ---- */
 
-static void *fall_over(void *unused)
+THREAD_TEST(address_that_is_dead_or_refuses_is_passed_over, run_both_unwatched)
 {
     struct place places[] = {silent_place(), refusing_place(), silent_place(), live_place()};
     const unsigned lists[][2] = {{0, 3}, {1, 3}, {3, 0}};
@@ -224,15 +208,9 @@ static void *fall_over(void *unused)
     gs_close(fd);
     for (int i = 0; i < 4; i++)
         close_place(&places[i]);
-    return unused;
 }
 
-TEST(address_that_is_dead_or_refuses_is_passed_over)
-{
-    run_both_unwatched(fall_over);
-}
-
-static void *fail_everywhere(void *unused)
+THREAD_TEST(dial_fails_when_all_addresses_have_failed, run_both_unwatched)
 {
     struct place places[20];
     for (int i = 0; i < 20; i++)
@@ -247,15 +225,9 @@ static void *fail_everywhere(void *unused)
     gs_close(fd);
     for (int i = 0; i < 20; i++)
         close_place(&places[i]);
-    return unused;
 }
 
-TEST(dial_fails_when_all_addresses_have_failed)
-{
-    run_both_unwatched(fail_everywhere);
-}
-
-static void *reach_the_deadline(void *unused)
+THREAD_TEST(deadline_ends_all_attempts, run_both_unwatched)
 {
     struct place places[] = {silent_place(), silent_place(), refusing_place()};
     list_places(places, 3);
@@ -267,12 +239,6 @@ static void *reach_the_deadline(void *unused)
     MUST_EQ(open_descriptors(), before);
     for (int i = 0; i < 3; i++)
         close_place(&places[i]);
-    return unused;
-}
-
-TEST(deadline_ends_all_attempts)
-{
-    run_both_unwatched(reach_the_deadline);
 }
 
 static void *accept_two_later(void *listener)
@@ -287,7 +253,7 @@ static void *accept_two_later(void *listener)
 }
 
 /* The kernel asks again after a second. */
-static void *win_late(void *unused)
+THREAD_TEST(first_attempt_can_win_after_the_second_has_started, run_both)
 {
     struct place places[] = {silent_place(), silent_place()};
     list_places(places, 2);
@@ -298,15 +264,9 @@ static void *win_late(void *unused)
     gs_close(fd);
     for (int i = 0; i < 2; i++)
         close_place(&places[i]);
-    return unused;
 }
 
-TEST(first_attempt_can_win_after_the_second_has_started)
-{
-    run_both(win_late);
-}
-
-static void *alternate(void *unused)
+THREAD(alternate)
 {
     struct place places[] = {silent_place(), live_place(), place_at("::1", 0)};
     list_places(places, 3);
@@ -318,7 +278,6 @@ static void *alternate(void *unused)
     gs_close(fd);
     for (int i = 0; i < 3; i++)
         close_place(&places[i]);
-    return unused;
 }
 
 TEST(families_take_turns)
@@ -351,7 +310,7 @@ static void cancel_dial(const char *address)
     }
 }
 
-static void *cancel_each_wait(void *unused)
+THREAD(cancel_each_wait)
 {
     struct place places[] = {silent_place(), silent_place(), silent_place()};
     list_places(places, 3);
@@ -361,7 +320,6 @@ static void *cancel_each_wait(void *unused)
     cancel_dial("stuck:80");
     for (int i = 0; i < 3; i++)
         close_place(&places[i]);
-    return unused;
 }
 
 TEST(dial_is_canceled_in_the_look_up_and_between_and_after_attempts)
@@ -398,7 +356,7 @@ static int dial_without_socket(int which, const char *address, uint64_t deadline
     return fd;
 }
 
-static void *lack_descriptors(void *unused)
+THREAD(lack_descriptors)
 {
     struct place places[] = {live_place(), live_place()}, silent = silent_place();
     list_places(places, 2);
@@ -414,7 +372,6 @@ static void *lack_descriptors(void *unused)
     close_place(&silent);
     for (int i = 0; i < 2; i++)
         close_place(&places[i]);
-    return unused;
 }
 
 TEST(attempt_without_a_descriptor_counts_as_failed)
@@ -446,7 +403,7 @@ static long bind_to_free_port(long number, void *data)
     return 0;
 }
 
-static void *dial_from_the_same_port(void *unused)
+THREAD(dial_from_the_same_port)
 {
     struct place place = refusing_place();
     share_port(place.filler);
@@ -460,7 +417,6 @@ static void *dial_from_the_same_port(void *unused)
     gs_sys_set_fault(NULL, NULL);
     MUST_EQ(fd, -ECONNREFUSED);
     close_place(&place);
-    return unused;
 }
 
 TEST(port_where_nobody_listens_is_not_reached_from_itself)
@@ -485,7 +441,7 @@ static void *accept_all_later(void *listener)
 }
 
 /* A Unix socket with the backlog 1 has room for two connections. */
-static void *dial_unix(void *unused)
+THREAD(dial_unix)
 {
     const struct gs_listen_options options = {.backlog = 1};
     int fds[3], listener = gs_listen(unix_address, &options);
@@ -507,7 +463,6 @@ static void *dial_unix(void *unused)
     gs_close(listener);
     gs_thread_sleep(after(GS_MILLISECOND)); /* io_uring keeps the file until the loop polls */
     MUST_EQ(gs_dial(unix_address, GS_NEVER), -ECONNREFUSED);
-    return unused;
 }
 
 TEST(unix_socket_is_dialed_and_waited_for_while_its_accept_queue_is_full)
@@ -524,7 +479,7 @@ TEST(unix_socket_is_dialed_and_waited_for_while_its_accept_queue_is_full)
 
 enum { DIALERS = 12, DIALS = 20 };
 
-static void *dial_often(void *unused)
+THREAD(dial_often)
 {
     for (int i = 0; i < DIALS; i++) {
         int fd = gs_dial("name:80", after(60 * GS_SECOND));
@@ -532,10 +487,9 @@ static void *dial_often(void *unused)
         MUST_EQ(gs_send_all(fd, "x", 1, GS_NEVER), 1);
         gs_close(fd);
     }
-    return unused;
 }
 
-static void *dial_from_all(void *unused)
+THREAD_TEST(threads_of_several_workers_dial_at_the_same_time, run_both)
 {
     struct place places[] = {refusing_place(), live_place()};
     struct gs_thread *dialers[DIALERS];
@@ -555,10 +509,4 @@ static void *dial_from_all(void *unused)
         join(dialers[i]);
     for (int i = 0; i < 2; i++)
         close_place(&places[i]);
-    return unused;
-}
-
-TEST(threads_of_several_workers_dial_at_the_same_time)
-{
-    run_both(dial_from_all);
 }

@@ -1,12 +1,7 @@
 #include "tests/refused_call.h"
 #include "tests/thread/fixture.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
 #include <gossamer/net.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/un.h>
 
 static unsigned port_of(int fd, sa_family_t *ret_family)
 {

@@ -3,9 +3,7 @@
 #include "tests/thread/net/names.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <sys/stat.h>
 
 static const struct sockaddr_storage anything = {.ss_family = AF_INET};
 
@@ -81,7 +79,7 @@ static void run_with_pool(unsigned workers, unsigned max_pool_threads, gs_thread
 }
 
 /* The only kernel thread of the pool is occupied each time, and replaced. */
-static void *give_up_look_ups(void *unused)
+THREAD(give_up_look_ups)
 {
     for (int i = 1; i <= 5; i++) {
         MUST_EQ(look_up("stuck", after(20 * GS_MILLISECOND)), -ETIMEDOUT);
@@ -91,7 +89,6 @@ static void *give_up_look_ups(void *unused)
     }
     MUST_EQ(look_up("stuck", 0), -ETIMEDOUT);
     MUST_EQ(atomic_load(&lookups_ended), 0);
-    return unused;
 }
 
 TEST(look_up_that_is_stuck_delays_neither_its_caller_nor_the_pool_nor_the_end_of_the_run)
@@ -107,7 +104,7 @@ static void *look_up_stuck(void *number)
 
 /* With two kernel threads, the third look-up is canceled while it is queued, or takes a place that
  * another one has left. */
-static void *cancel_look_ups(void *unused)
+THREAD(cancel_look_ups)
 {
     struct gs_thread *threads[3];
     for (int i = 0; i < 3; i++)
@@ -118,7 +115,6 @@ static void *cancel_look_ups(void *unused)
         gs_thread_cancel(threads[i]);
     for (int i = 0; i < 3; i++)
         MUST_EQ((intptr_t)join(threads[i]), -ECANCELED);
-    return unused;
 }
 
 TEST(look_up_is_canceled_while_it_is_stuck_and_while_it_is_queued)
@@ -136,7 +132,7 @@ static void *end_at_the_deadline(void *number)
 }
 
 /* Look-ups, some of which are joined, end about when their deadlines pass. */
-static void *race_with_deadlines(void *unused)
+THREAD(race_with_deadlines)
 {
     enum { LOOK_UPS = 40 };
     struct gs_thread *threads[LOOK_UPS];
@@ -146,7 +142,6 @@ static void *race_with_deadlines(void *unused)
         threads[i] = spawn(end_at_the_deadline, (void *)(uintptr_t)i);
     for (int i = 0; i < LOOK_UPS; i++)
         join(threads[i]);
-    return unused;
 }
 
 TEST(result_of_a_look_up_is_returned_or_discarded_but_not_both)
@@ -181,12 +176,11 @@ static int open_path(const char *path, uint64_t deadline_ns)
     return gs_open(AT_FDCWD, path, &how, deadline_ns);
 }
 
-static void *open_fifo(void *unused)
+THREAD(open_fifo)
 {
     int fd = open_path(fifo, GS_NEVER);
     MUST(fd >= 0);
     gs_close(fd);
-    return unused;
 }
 
 static void do_call(void *done)
@@ -211,7 +205,7 @@ static void make_each_call(void)
 
 /* More than four of each kind that may wait for another program, and nearly as many calls as there
  * are kernel threads for them. */
-static void *be_stuck_in_all_kinds(void *unused)
+THREAD(be_stuck_in_all_kinds)
 {
     struct gs_thread *threads[2 * STUCK + CALLS];
     int count = 0;
@@ -232,7 +226,6 @@ static void *be_stuck_in_all_kinds(void *unused)
     for (int i = 0; i < count; i++)
         join(threads[i]);
     close(fd);
-    return unused;
 }
 
 TEST(stuck_calls_of_one_kind_keep_none_of_another_waiting)

@@ -6,8 +6,6 @@
 #include "tests/thread/fixture.h"
 
 #include <regex.h>
-#include <signal.h>
-#include <sys/wait.h>
 
 static char report[1 << 19];
 static int report_out; /* the child's end of the pipe for its report */

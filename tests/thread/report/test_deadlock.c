@@ -1,7 +1,5 @@
 #include "tests/thread/report/deadlocking.h"
 
-#include <sys/mman.h>
-
 static struct gs_semaphore semaphore;
 
 static void *lock_ab(void *unused)
@@ -31,15 +29,15 @@ static void *embrace(void *unused)
 
 static gs_thread_fn *deadlocking;
 
-static void run_one(void)
-{
-    run_reporting(1, deadlocking, -EDEADLK);
-}
+/* A function for a child process. */
+#define RUN(name_, ...)                                                                            \
+    static void name_(void)                                                                        \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
 
-static void run_three(void)
-{
-    run_reporting(3, deadlocking, -EDEADLK);
-}
+RUN(run_one, run_reporting(1, deadlocking, -EDEADLK))
+RUN(run_three, run_reporting(3, deadlocking, -EDEADLK))
 
 /* Runs with one worker and with several; the report must contain both lines. */
 static void check_deadlock(gs_thread_fn *fn, const char *line, const char *dumped)
@@ -174,15 +172,8 @@ static void give_up_then_post(unsigned workers)
     MUST_EQ(gs_threads_run(&options, post_for_all, NULL, NULL), 0);
 }
 
-static void give_up_then_post_on_one(void)
-{
-    give_up_then_post(1);
-}
-
-static void give_up_then_post_on_three(void)
-{
-    give_up_then_post(3);
-}
+RUN(give_up_then_post_on_one, give_up_then_post(1))
+RUN(give_up_then_post_on_three, give_up_then_post(3))
 
 TEST(threads_left_by_an_aborted_run_are_not_resumed_in_the_next_one)
 {
@@ -348,10 +339,7 @@ static void *leave_pairs(void *unused)
     return unused;
 }
 
-static void run_pairs(void)
-{
-    run_reporting(2, leave_pairs, -EDEADLK);
-}
+RUN(run_pairs, run_reporting(2, leave_pairs, -EDEADLK))
 
 TEST(all_cycles_are_reported_though_deadlines_of_former_waits_pass_meanwhile)
 {

@@ -1,11 +1,6 @@
 #include "tests/thread/report/report.h"
 #include "thread/report/report.h"
 
-#include <arpa/inet.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/socket.h>
-
 static atomic_bool is_spinning, may_end;
 
 /* Called in the child process. There is no monitor, whose reports could come between the lines of a
@@ -42,10 +37,14 @@ static void *dump(void *unused)
     return unused;
 }
 
-static void dump_by_call(void)
-{
-    run_dumping(1, dump, report_out);
-}
+/* A function for a child process. */
+#define RUN(name_, ...)                                                                            \
+    static void name_(void)                                                                        \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
+
+RUN(dump_by_call, run_dumping(1, dump, report_out))
 
 TEST(dump_names_what_each_thread_waits_for_and_its_calls)
 {
@@ -72,10 +71,7 @@ static void *dump_when_all_have_ended(void *unused)
     return unused;
 }
 
-static void dump_ended(void)
-{
-    run_dumping(1, dump_when_all_have_ended, report_out);
-}
+RUN(dump_ended, run_dumping(1, dump_when_all_have_ended, report_out))
 
 TEST(threads_that_have_ended_are_not_dumped)
 {
@@ -121,10 +117,7 @@ static void *dump_others(void *unused)
     return unused;
 }
 
-static void dump_several(void)
-{
-    run_dumping(2, dump_others, report_out);
-}
+RUN(dump_several, run_dumping(2, dump_others, report_out))
 
 TEST(dump_shows_the_threads_of_other_workers)
 {
@@ -179,10 +172,7 @@ static void *dump_reader(void *unused)
     return unused;
 }
 
-static void dump_in_call(void)
-{
-    run_dumping(2, dump_reader, report_out);
-}
+RUN(dump_in_call, run_dumping(2, dump_reader, report_out))
 
 TEST(dump_names_the_system_call_of_a_thread_and_does_not_end_it)
 {
@@ -268,10 +258,7 @@ static void *dump_often(void *unused)
     return unused;
 }
 
-static void dump_moving(void)
-{
-    run_dumping(3, dump_often, report_out);
-}
+RUN(dump_moving, run_dumping(3, dump_often, report_out))
 
 TEST(threads_may_move_while_they_are_dumped)
 {
@@ -431,10 +418,7 @@ static void *dump_many(void *unused)
     return unused;
 }
 
-static void dump_a_thousand(void)
-{
-    run_dumping(1, dump_many, report_out);
-}
+RUN(dump_a_thousand, run_dumping(1, dump_many, report_out))
 
 static int lines_of_report(void)
 {
@@ -497,10 +481,7 @@ static void *dump_different(void *unused)
     return unused;
 }
 
-static void dump_beyond_the_limit(void)
-{
-    run_dumping(1, dump_different, report_out);
-}
+RUN(dump_beyond_the_limit, run_dumping(1, dump_different, report_out))
 
 TEST(dump_counts_the_threads_for_which_there_is_no_group_left)
 {

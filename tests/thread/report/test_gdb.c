@@ -2,9 +2,6 @@
 #include "tests/thread/report/report.h"
 #include "thread/stack/shared_stack.h"
 
-#include <stdatomic.h>
-#include <sys/prctl.h>
-
 #define GDB "gdb -nx -batch -iex 'set debuginfod enabled off' "
 /* With a sanitizer each thread has a stack of its own. */
 #define SHARES (GS_ASAN + GS_TSAN == 0)

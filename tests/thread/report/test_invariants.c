@@ -45,7 +45,7 @@ static void *do_anything(void *unused)
     return unused;
 }
 
-static void *run_anything(void *unused)
+THREAD_TEST(invariants_hold_whatever_threads_do, run_both)
 {
     struct gs_thread *threads[THREADS];
     for (int i = 0; i < THREADS; i++) {
@@ -58,12 +58,6 @@ static void *run_anything(void *unused)
     for (int i = 0; i < THREADS; i++)
         join(threads[i]);
     gs_threads_check();
-    return unused;
-}
-
-TEST(invariants_hold_whatever_threads_do)
-{
-    run_both(run_anything);
 }
 
 static unsigned seen_on;

@@ -1,11 +1,6 @@
 #include "tests/sandbox.h"
 #include "tests/thread/schedule/stuck.h"
 
-#include <pthread.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-
 static int report[2];
 
 static void *yield_and_sleep(void *unused)

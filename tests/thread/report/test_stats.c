@@ -1,7 +1,5 @@
 #include "tests/thread/fixture.h"
 
-#include <stdatomic.h>
-
 static atomic_bool may_end;
 
 static void *yield_often(void *unused)
@@ -46,7 +44,7 @@ TEST(stats_of_the_workers_add_up_to_those_of_the_runtime)
 }
 
 /* The deadlines are so late that each is waited for, even on a busy machine. */
-static void *count_polls(void *unused)
+THREAD_TEST(each_iteration_of_a_loop_is_counted, run_on_one)
 {
     struct gs_threads_stats before, now;
     gs_threads_stats(&before);
@@ -54,12 +52,6 @@ static void *count_polls(void *unused)
         MUST_EQ(gs_thread_sleep(after(50 * GS_MILLISECOND)), 0);
     gs_threads_stats(&now);
     MUST(now.polls >= before.polls + 3);
-    return unused;
-}
-
-TEST(each_iteration_of_a_loop_is_counted)
-{
-    run_with(1, count_polls);
 }
 
 enum { ROUNDS = 20, YIELDS = 256 };
@@ -79,7 +71,7 @@ static void *yield_until_end(void *unused)
 }
 
 /* After 200 us a poll is due at the next of every 64 switches: about one in each round. */
-static void *compute_and_yield(void *unused)
+THREAD_TEST(loop_is_not_polled_at_each_switch, run_on_one)
 {
     struct gs_threads_stats before, now;
     atomic_store(&may_end, false);
@@ -96,15 +88,9 @@ static void *compute_and_yield(void *unused)
     atomic_store(&may_end, false);
     MUST(now.polls > before.polls);
     MUST(now.polls < before.polls + (uint64_t)ROUNDS * 32);
-    return unused;
 }
 
-TEST(loop_is_not_polled_at_each_switch)
-{
-    run_with(1, compute_and_yield);
-}
-
-static void *count_ready(void *unused)
+THREAD_TEST(ready_threads_are_counted, run_on_one)
 {
     struct gs_threads_stats counts;
     struct gs_thread *threads[7];
@@ -119,12 +105,6 @@ static void *count_ready(void *unused)
         join(threads[i]);
     gs_threads_stats(&counts);
     MUST_EQ(counts.ready, 0);
-    return unused;
-}
-
-TEST(ready_threads_are_counted)
-{
-    run_with(1, count_ready);
 }
 
 static void *spin(void *unused)
@@ -134,7 +114,7 @@ static void *spin(void *unused)
     return unused;
 }
 
-static void *wait_for_stuck(void *unused)
+THREAD_TEST(workers_that_are_found_stuck_are_counted, run_on_two)
 {
     const struct gs_thread_attributes attributes = {.worker = 2};
     struct gs_threads_stats counts = {0};
@@ -148,12 +128,6 @@ static void *wait_for_stuck(void *unused)
     MUST(counts.stuck >= 1);
     atomic_store(&may_end, true);
     join(thread);
-    return unused;
-}
-
-TEST(workers_that_are_found_stuck_are_counted)
-{
-    run_with(2, wait_for_stuck);
 }
 
 /* ---- Stacks ---- */

@@ -16,9 +16,6 @@
 #include "thread/stack/shared_stack.h"
 
 #include <malloc.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <time.h>
 
 #ifndef sigev_notify_thread_id
 #define sigev_notify_thread_id _sigev_un._tid

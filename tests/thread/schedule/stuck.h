@@ -4,8 +4,6 @@
 
 #include "tests/thread/fixture.h"
 
-#include <stdatomic.h>
-
 static atomic_bool is_finished;
 static atomic_int stuck, done __attribute__((unused));
 static int release[2]; /* a pipe */

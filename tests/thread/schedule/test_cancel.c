@@ -1,8 +1,6 @@
 #include "tests/thread/fixture.h"
 #include "thread/context/sanitizer.h"
 
-#include <stdatomic.h>
-
 static struct gs_semaphore semaphore;
 static struct gs_mutex mutex;
 static int key = -1;
@@ -31,10 +29,9 @@ static void *read_canceled(void *fds)
     return (void *)(intptr_t)gs_read(*(int *)fds, &byte, 1, GS_NEVER);
 }
 
-static void *cancel_all_kinds(void *unused)
+THREAD_TEST(cancel_ends_every_kind_of_wait, run_both)
 {
     int fds[2];
-    (void)unused;
     MUST_EQ(gs_sys_pipe2(fds, 0), 0);
     gs_thread_fn *fns[] = {wait_semaphore, sleep_canceled, park_canceled, read_canceled};
     for (int i = 0; i < 8; i++) {
@@ -47,12 +44,6 @@ static void *cancel_all_kinds(void *unused)
     }
     gs_close(fds[0]);
     gs_close(fds[1]);
-    return NULL;
-}
-
-TEST(cancel_ends_every_kind_of_wait)
-{
-    run_both(cancel_all_kinds);
 }
 
 static void *shielded(void *unused)
@@ -68,9 +59,8 @@ static void *shielded(void *unused)
     return (void *)(intptr_t)gs_thread_sleep(after(60 * GS_SECOND));
 }
 
-static void *cancel_shielded(void *unused)
+THREAD_TEST(cancellation_is_delayed_while_disabled_and_never_interrupts_a_mutex, run_both)
 {
-    (void)unused;
     struct gs_thread *thread = spawn(shielded, NULL);
     MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
     MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
@@ -78,18 +68,11 @@ static void *cancel_shielded(void *unused)
     MUST_EQ(gs_thread_sleep(after(10 * GS_MILLISECOND)), 0);
     gs_mutex_unlock(&mutex);
     MUST_EQ((intptr_t)join(thread), -ECANCELED);
-    return NULL;
 }
 
-TEST(cancellation_is_delayed_while_disabled_and_never_interrupts_a_mutex)
-{
-    run_both(cancel_shielded);
-}
-
-static void *cancel_the_rest(void *unused)
+THREAD_TEST(all_but_the_caller_are_canceled, run_both)
 {
     struct gs_thread *threads[3];
-    (void)unused;
     for (int i = 0; i < 3; i++)
         threads[i] = spawn(i ? sleep_canceled : wait_semaphore, NULL);
     MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
@@ -97,12 +80,6 @@ static void *cancel_the_rest(void *unused)
     for (int i = 0; i < 3; i++)
         MUST_EQ((intptr_t)join(threads[i]), -ECANCELED);
     MUST(!gs_thread_is_canceled());
-    return NULL;
-}
-
-TEST(all_but_the_caller_are_canceled)
-{
-    run_both(cancel_the_rest);
 }
 
 /* ---- All threads, while others start and end ---- */
@@ -113,12 +90,11 @@ TEST(all_but_the_caller_are_canceled)
 
 static atomic_uint begun, unfinished;
 
-static void *park_canceled_for_ever(void *unused)
+THREAD(park_canceled_for_ever)
 {
     while (!gs_thread_is_canceled())
         (void)!gs_thread_park(GS_NEVER);
     atomic_fetch_sub(&unfinished, 1);
-    return unused;
 }
 
 static void *end_at_once(void *unused)
@@ -128,7 +104,7 @@ static void *end_at_once(void *unused)
 }
 
 /* After this thread was canceled, it cancels the threads that it spawns. */
-static void *spawn_until_canceled(void *unused)
+THREAD(spawn_until_canceled)
 {
     while (!gs_thread_is_canceled()) {
         if (atomic_load(&unfinished) >= UNFINISHED_MAX) {
@@ -147,10 +123,9 @@ static void *spawn_until_canceled(void *unused)
         atomic_fetch_add(&begun, 1);
         gs_thread_yield();
     }
-    return unused;
 }
 
-static void *cancel_among_spawns(void *unused)
+THREAD_TEST(no_thread_is_missed_when_all_are_canceled_while_others_spawn, run_on_three)
 {
     for (int round = 0; round < (IS_EMULATED ? 2 : 20); round++) {
         struct gs_thread *threads[4];
@@ -170,12 +145,6 @@ static void *cancel_among_spawns(void *unused)
         for (int i = 0; i < 4; i++)
             join(threads[i]);
     }
-    return unused;
-}
-
-TEST(no_thread_is_missed_when_all_are_canceled_while_others_spawn)
-{
-    run_with(3, cancel_among_spawns);
 }
 
 /* ---- Threads on stacks of the caller ---- */
@@ -224,20 +193,14 @@ static void cancel_while_others_spawn(gs_thread_fn *spawn_many)
         join(threads[i]);
 }
 
-static void *cancel_while_stacks_are_freed(void *unused)
+THREAD_TEST(threads_on_stacks_of_the_caller_end_while_all_are_canceled, run_on_three)
 {
     cancel_while_others_spawn(spawn_on_own_stacks);
-    return unused;
-}
-
-TEST(threads_on_stacks_of_the_caller_end_while_all_are_canceled)
-{
-    run_with(3, cancel_while_stacks_are_freed);
 }
 
 /* ---- Threads whose control blocks are reused at once ---- */
 
-static void *spawn_and_join(void *unused)
+THREAD(spawn_and_join)
 {
     gs_thread_set_cancelable(false);
     for (int i = 0; i < (IS_EMULATED ? 100 : 2000); i++) {
@@ -247,21 +210,14 @@ static void *spawn_and_join(void *unused)
         MUST(join(thread) == &thread);
     }
     atomic_fetch_sub(&spawners, 1);
-    return unused;
 }
 
-static void *cancel_while_control_blocks_are_reused(void *unused)
+THREAD_TEST(control_blocks_are_reused_while_all_threads_are_canceled, run_on_three)
 {
     cancel_while_others_spawn(spawn_and_join);
-    return unused;
 }
 
-TEST(control_blocks_are_reused_while_all_threads_are_canceled)
-{
-    run_with(3, cancel_while_control_blocks_are_reused);
-}
-
-static void *spawn_join_and_trim(void *unused)
+THREAD(spawn_join_and_trim)
 {
     gs_thread_set_cancelable(false);
     for (int i = 0; i < (IS_EMULATED ? 20 : 500); i++) {
@@ -271,18 +227,11 @@ static void *spawn_join_and_trim(void *unused)
         gs_threads_trim();
     }
     atomic_fetch_sub(&spawners, 1);
-    return unused;
 }
 
-static void *cancel_while_control_blocks_are_given_back(void *unused)
+THREAD_TEST(control_blocks_are_given_back_while_all_threads_are_canceled, run_on_three)
 {
     cancel_while_others_spawn(spawn_join_and_trim);
-    return unused;
-}
-
-TEST(control_blocks_are_given_back_while_all_threads_are_canceled)
-{
-    run_with(3, cancel_while_control_blocks_are_given_back);
 }
 
 /* ---- A migrating thread, while another worker takes it ---- */
@@ -331,7 +280,7 @@ static void spin(unsigned turns)
         ;
 }
 
-static void *cancel_moving(void *unused)
+THREAD(cancel_moving)
 {
     const struct gs_thread_attributes attributes = {.migrates = true};
     for (unsigned i = 0; i < MOVES; i++) {
@@ -344,10 +293,10 @@ static void *cancel_moving(void *unused)
         gs_thread_cancel(thread);
         join(thread);
     }
-    return unused;
 }
 
-static void *cancel_moving_on_workers(void *unused)
+THREAD_TEST(thread_canceled_while_another_worker_takes_it_is_interrupted_in_its_next_wait,
+            run_on_three)
 {
     struct gs_thread *cancelers[CANCELERS];
     for (unsigned i = 0; i < CANCELERS; i++) {
@@ -356,12 +305,6 @@ static void *cancel_moving_on_workers(void *unused)
     }
     for (unsigned i = 0; i < CANCELERS; i++)
         join(cancelers[i]);
-    return unused;
-}
-
-TEST(thread_canceled_while_another_worker_takes_it_is_interrupted_in_its_next_wait)
-{
-    run_with(3, cancel_moving_on_workers);
 }
 
 static void log_argument(void *letter)
@@ -382,18 +325,11 @@ static void *clean_up(void *unused)
     gs_thread_exit(NULL);
 }
 
-static void *run_cleanups(void *unused)
+THREAD_TEST(cleanups_run_last_pushed_first, run_both)
 {
-    (void)unused;
     clear_calls();
     join(spawn(clean_up, NULL));
     MUST(!strcmp(calls, "dba"));
-    return NULL;
-}
-
-TEST(cleanups_run_last_pushed_first)
-{
-    run_both(run_cleanups);
 }
 
 static void *use_value(void *letter)
@@ -405,9 +341,8 @@ static void *use_value(void *letter)
     return NULL;
 }
 
-static void *use_values(void *unused)
+THREAD_TEST(values_belong_to_their_thread_and_are_destroyed_with_it, run_both)
 {
-    (void)unused;
     clear_calls();
     if (key < 0)
         key = gs_thread_key_new(log_argument);
@@ -417,10 +352,4 @@ static void *use_values(void *unused)
     join(spawn(use_value, "b"));
     MUST(!strcmp(calls, "ab"));
     MUST_EQ(gs_thread_set_value(GS_THREAD_KEYS, NULL), -EINVAL);
-    return NULL;
-}
-
-TEST(values_belong_to_their_thread_and_are_destroyed_with_it)
-{
-    run_both(use_values);
 }

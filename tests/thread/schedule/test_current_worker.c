@@ -1,8 +1,6 @@
 #include "tests/thread/fixture.h"
 #include "thread/schedule/thread.h"
 
-#include <pthread.h>
-
 static void *no_thread(void *unused)
 {
     (void)unused;
@@ -15,25 +13,22 @@ static void *look(void *unused)
 {
     pthread_t kernel_thread;
     void *self = &kernel_thread;
-    (void)unused;
     MUST(gs_thread_self() && gs_thread_self() == worker_current()->current);
     MUST_EQ(pthread_create(&kernel_thread, NULL, no_thread, NULL), 0);
     pthread_join(kernel_thread, &self);
     MUST(!self);
     gs_thread_yield();
     MUST(gs_thread_self() == worker_current()->current);
-    return NULL;
+    return unused;
 }
 
-static void *look_in_many(void *unused)
+THREAD(look_in_many)
 {
     struct gs_thread *threads[10];
-    (void)unused;
     for (int i = 0; i < 10; i++)
         threads[i] = spawn(look, NULL);
     for (int i = 0; i < 10; i++)
         join(threads[i]);
-    return NULL;
 }
 
 TEST(kernel_thread_that_a_worker_makes_is_no_worker)
@@ -51,34 +46,30 @@ TEST(worker_is_found_where_the_gs_base_cannot_be_set)
 
 static unsigned visited;
 
-static void *migrate_often(void *unused)
+THREAD(migrate_often)
 {
-    (void)unused;
     unsigned seen;
     do {
         gs_thread_yield();
         MUST_EQ(gs_thread_sleep(after(20 * GS_MICROSECOND)), 0);
         seen = __atomic_or_fetch(&visited, 1u << worker_current()->index, __ATOMIC_SEQ_CST);
     } while (!(seen & (seen - 1)));
-    return NULL;
 }
 
 static void *stay(void *unused)
 {
-    (void)unused;
     unsigned index = worker_current()->index;
     for (int i = 0; i < 50; i++) {
         MUST_EQ(gs_thread_sleep(after(100 * GS_MICROSECOND)), 0);
         MUST_EQ(worker_current()->index, index);
     }
-    return NULL;
+    return unused;
 }
 
-static void *spawn_migrating(void *unused)
+THREAD(spawn_migrating)
 {
     const struct gs_thread_attributes attributes = {.migrates = true};
     struct gs_thread *migrating[20], *others[10];
-    (void)unused;
     for (int i = 0; i < 20; i++)
         MUST_EQ(gs_thread_spawn(&attributes, migrate_often, NULL, &migrating[i]), 0);
     for (int i = 0; i < 10; i++)
@@ -87,7 +78,6 @@ static void *spawn_migrating(void *unused)
         join(migrating[i]);
     for (int i = 0; i < 10; i++)
         join(others[i]);
-    return NULL;
 }
 
 TEST(only_migrating_threads_change_their_worker)

@@ -3,8 +3,6 @@
 #include "tests/thread/fixture.h"
 #include "thread/schedule/thread.h"
 
-#include <string.h>
-
 enum deadline { NONE, SOON, LATE, DEADLINES };
 
 #define WAITS 4
@@ -69,7 +67,7 @@ static void *wake_sequence(void *argument)
     return NULL;
 }
 
-static void *run_sequences(void *unused)
+THREAD_TEST(each_wait_has_its_own_deadline, run_both)
 {
     static struct sequence sequences[2 * SEQUENCES];
     static struct gs_thread *wakers[2 * SEQUENCES];
@@ -84,25 +82,18 @@ static void *run_sequences(void *unused)
     for (unsigned i = 0; i < 2 * SEQUENCES; i++)
         join(wakers[i]);
     gs_threads_check();
-    return unused;
-}
-
-TEST(each_wait_has_its_own_deadline)
-{
-    run_both(run_sequences);
 }
 
 /* A thread that has ended is in no queue; the next one in its control block waits for long. */
-static void *end_early(void *unused)
+THREAD(end_early)
 {
     struct gs_semaphore none = {0};
     gs_thread_unpark(gs_thread_self());
     MUST_EQ(gs_semaphore_wait(&none, after(GS_MICROSECOND)), -ETIMEDOUT);
     MUST_EQ(gs_thread_park(after(GS_MILLISECOND)), 0);
-    return unused;
 }
 
-static void *reuse_control_blocks(void *unused)
+THREAD_TEST(thread_that_ends_leaves_the_deadlines, run_both)
 {
     for (int i = 0; i < 100; i++) {
         struct gs_thread *ended = spawn(end_early, NULL);
@@ -111,10 +102,4 @@ static void *reuse_control_blocks(void *unused)
         gs_threads_check();
         join(next);
     }
-    return unused;
-}
-
-TEST(thread_that_ends_leaves_the_deadlines)
-{
-    run_both(reuse_control_blocks);
 }

@@ -3,10 +3,6 @@
 #include "tests/thread/fixture.h"
 
 #include <gossamer/resumable.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
 
 #define STACK_SIZE ((size_t)256 << 10)
 enum { THREADS = 50, WORKERS = 3, JOINED = 2000 };
@@ -41,7 +37,7 @@ static void *new_stack(void)
     return memory;
 }
 
-static void *end_many(void *unused)
+THREAD(end_many)
 {
     struct stack stacks[THREADS];
     atomic_store(&ended, 0);
@@ -55,7 +51,6 @@ static void *end_many(void *unused)
     }
     while (atomic_load(&ended) < THREADS)
         gs_thread_yield();
-    return unused;
 }
 
 TEST(stack_may_be_unmapped_by_what_is_called_at_the_end_of_its_thread)
@@ -66,7 +61,7 @@ TEST(stack_may_be_unmapped_by_what_is_called_at_the_end_of_its_thread)
 
 /* They are joined at the first moment, while the worker of each may still be completing it: on a
  * busy machine it needs the CPU for that. */
-static void *join_and_overwrite(void *unused)
+THREAD_TEST(stack_may_be_overwritten_as_soon_as_its_thread_is_joined, run_on_two)
 {
     struct stack stack = {new_stack(), 0};
     const struct gs_thread_attributes attributes = {
@@ -81,15 +76,10 @@ static void *join_and_overwrite(void *unused)
             *(volatile uintptr_t *)(top - n) = UINTPTR_MAX;
     }
     MUST_EQ(munmap(stack.memory, STACK_SIZE), 0);
-    return unused;
 }
 
-TEST(stack_may_be_overwritten_as_soon_as_its_thread_is_joined)
-{
-    run_with(2, join_and_overwrite);
-}
-
-static void *refuse(void *unused)
+THREAD_TEST(function_for_the_end_is_refused_for_threads_that_are_joined_or_have_a_stack_of_ours,
+            run_on_one)
 {
     struct stack stack = {new_stack(), 0};
     struct gs_thread *thread;
@@ -99,12 +89,6 @@ static void *refuse(void *unused)
     attributes.stack_size = STACK_SIZE;
     MUST_EQ(gs_thread_spawn(&attributes, wait_a_little, &stack, &thread), -EINVAL);
     MUST_EQ(munmap(stack.memory, STACK_SIZE), 0);
-    return unused;
-}
-
-TEST(function_for_the_end_is_refused_for_threads_that_are_joined_or_have_a_stack_of_ours)
-{
-    run_with(1, refuse);
 }
 
 static void *compare_worker(void *number)
@@ -116,7 +100,7 @@ static void *compare_worker(void *number)
     return NULL;
 }
 
-static void *compare_workers(void *unused)
+THREAD(compare_workers)
 {
     static const unsigned numbers[WORKERS] = {1, 2, 3};
     struct gs_thread *threads[WORKERS];
@@ -126,7 +110,6 @@ static void *compare_workers(void *unused)
     }
     for (int i = 0; i < WORKERS; i++)
         join(threads[i]);
-    return unused;
 }
 
 TEST(bound_thread_sees_the_number_of_its_worker)
@@ -134,17 +117,16 @@ TEST(bound_thread_sees_the_number_of_its_worker)
     run_with(WORKERS, compare_workers);
 }
 
-static void *compare_any_worker(void *unused)
+THREAD(compare_any_worker)
 {
     for (int i = 0; i < 100; i++) {
         unsigned worker = gs_threads_worker();
         MUST(worker >= 1 && worker <= WORKERS + GS_EXTRA_WORKERS);
         gs_thread_yield();
     }
-    return unused;
 }
 
-static void *compare_migrating(void *unused)
+THREAD(compare_migrating)
 {
     const struct gs_thread_attributes migrating = {.migrates = true};
     struct gs_thread *threads[THREADS];
@@ -152,7 +134,6 @@ static void *compare_migrating(void *unused)
         MUST_EQ(gs_thread_spawn(&migrating, compare_any_worker, NULL, &threads[i]), 0);
     for (int i = 0; i < THREADS; i++)
         join(threads[i]);
-    return unused;
 }
 
 TEST(migrating_threads_see_numbers_of_workers_that_can_exist)
@@ -165,12 +146,11 @@ static void handle(int number)
     (void)number;
 }
 
-static void *find_own_handler(void *unused)
+THREAD(find_own_handler)
 {
     struct sigaction action;
     MUST_EQ(sigaction(SIGSEGV, NULL, &action), 0);
     MUST(action.sa_handler == handle);
-    return unused;
 }
 
 TEST(handler_of_memory_faults_stays_the_programs_if_signals_are_left_to_it)

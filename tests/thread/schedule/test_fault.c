@@ -1,8 +1,5 @@
 #include "tests/thread/fixture.h"
 
-#include <stdatomic.h>
-#include <sys/syscall.h>
-
 static long failing;
 static atomic_int left; /* atomic, as several workers make system calls */
 
@@ -19,9 +16,8 @@ static void *do_nothing(void *unused)
 
 static void *start_and_join(void *unused)
 {
-    (void)unused;
     join(spawn(do_nothing, NULL));
-    return NULL;
+    return unused;
 }
 
 static atomic_int failures;
@@ -86,12 +82,11 @@ TEST(threads_can_be_run_after_all_faults)
     run_with(3, start_and_join);
 }
 
-static void *fill_small_stacks(void *unused)
+THREAD_TEST(spawn_fails_without_memory_and_succeeds_later, run_on_one)
 {
     const struct gs_thread_attributes attributes = {.stack_size = 1000};
     long err = -ENOMEM;
     struct gs_thread *thread;
-    (void)unused;
     failing = SYS_mprotect;
     left = 0;
     gs_sys_set_fault(fail, &err);
@@ -99,10 +94,4 @@ static void *fill_small_stacks(void *unused)
     gs_sys_set_fault(NULL, NULL);
     MUST_EQ(gs_thread_spawn(&attributes, do_nothing, NULL, &thread), 0);
     join(thread);
-    return NULL;
-}
-
-TEST(spawn_fails_without_memory_and_succeeds_later)
-{
-    run_with(1, fill_small_stacks);
 }

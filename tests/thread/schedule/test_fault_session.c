@@ -6,15 +6,7 @@
 #include "thread/context/sanitizer.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <linux/openat2.h>
-#include <netinet/in.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 
 #define TIMEOUT_SECONDS 60
 /* After this many runs in a row that do not reach the n-th call, no run is assumed to reach it. */
@@ -223,7 +215,7 @@ static void add_one(void *number)
 }
 
 /* Uses files on both workers, and the pool. */
-static void *use_file(void *unused)
+THREAD(use_file)
 {
     const struct open_how how = {.flags = O_RDWR | O_CREAT | O_CLOEXEC, .mode = 0600};
     char path[64], bytes[8] = "bytes";
@@ -243,7 +235,6 @@ static void *use_file(void *unused)
     unlink(path);
     if (done(gs_run_blocking(add_one, &number, GS_NEVER)))
         MUST_EQ(number, 2);
-    return unused;
 }
 
 static void use_files(void)
@@ -258,13 +249,12 @@ static void use_files(void)
         join_if_spawned(threads[i]);
 }
 
-static void *run_threads(void *unused)
+THREAD(run_threads)
 {
     exchange_messages();
     accept_one();
     poll_pipes();
     use_files();
-    return unused;
 }
 
 /* ---- One fault ---- */

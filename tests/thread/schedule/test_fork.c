@@ -1,12 +1,6 @@
 #include "tests/thread/schedule/forking.h"
 #include "thread/schedule/thread.h"
 
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/wait.h>
-
 static int status_of(pid_t pid)
 {
     int status = -1;
@@ -57,7 +51,7 @@ static void use_everything(void)
     MUST_EQ(gs_close(fds[1]), 0);
 }
 
-static void *fork_and_exec(void *unused)
+THREAD(fork_and_exec)
 {
     static char *const arguments[] = {"true", NULL};
     pid_t pid = fork();
@@ -67,7 +61,6 @@ static void *fork_and_exec(void *unused)
     }
     MUST_EQ(status_of(pid), 0);
     use_everything();
-    return unused;
 }
 
 TEST(plain_fork_is_safe_for_a_child_that_execs)
@@ -95,16 +88,15 @@ pid_t __wrap_fork(void)
 }
 
 /* Relaxed: nothing but the calls orders the two threads. */
-static void *fail_to_fork(void *unused)
+THREAD(fail_to_fork)
 {
     atomic_fetch_add_explicit(&forking, 1, memory_order_relaxed);
     while (atomic_load_explicit(&forking, memory_order_relaxed) < 2)
         ;
     MUST_EQ(gs_fork(), -EAGAIN);
-    return unused;
 }
 
-static void *fail_to_fork_twice(void *unused)
+THREAD(fail_to_fork_twice)
 {
     struct gs_thread *threads[2];
     for (unsigned i = 0; i < 2; i++) {
@@ -113,7 +105,6 @@ static void *fail_to_fork_twice(void *unused)
     }
     join(threads[0]);
     join(threads[1]);
-    return unused;
 }
 
 TEST(forks_of_two_workers_that_fail_return_the_error)
@@ -127,16 +118,15 @@ TEST(forks_of_two_workers_that_fail_return_the_error)
 
 static int inherited[2];
 
-static void *receive_text(void *unused)
+THREAD(receive_text)
 {
     char bytes[8];
     MUST_EQ(gs_recv(inherited[0], bytes, 8, 0, GS_NEVER), 4);
-    return unused;
 }
 
 /* The other threads wait in all possible kinds of wait. They do not exist in the child, which can
  * reuse the numbers of their descriptors. */
-static void *fork_among_others(void *argument)
+THREAD(fork_among_others)
 {
     struct gs_threads_stats counts;
     struct gs_thread *threads[9], *reader;
@@ -177,7 +167,6 @@ static void *fork_among_others(void *argument)
         join(threads[i]);
     gs_close(inherited[0]);
     gs_close(inherited[1]);
-    return argument;
 }
 
 TEST(child_has_the_calling_thread_only_and_a_working_runtime)
@@ -192,15 +181,14 @@ enum { POOL_FORKS = 200, POOL_USERS = 3 };
 
 static atomic_bool has_forked;
 
-static void *use_pool(void *unused)
+THREAD(use_pool)
 {
     int number = 0;
     while (!atomic_load(&has_forked))
         MUST_EQ(gs_run_blocking(add_one, &number, GS_NEVER), 0);
-    return unused;
 }
 
-static void *fork_while_the_pool_works(void *unused)
+THREAD(fork_while_the_pool_works)
 {
     struct gs_thread *threads[POOL_USERS];
     atomic_store(&has_forked, false);
@@ -221,7 +209,6 @@ static void *fork_while_the_pool_works(void *unused)
     atomic_store(&has_forked, true);
     for (int i = 0; i < POOL_USERS; i++)
         join(threads[i]);
-    return unused;
 }
 
 TEST(child_can_use_the_pool_whatever_its_kernel_threads_did)
@@ -308,13 +295,12 @@ static void *fork_elsewhere(void *unused)
     return unused;
 }
 
-static void *fork_on_second(void *unused)
+THREAD(fork_on_second)
 {
     const struct gs_thread_attributes attributes = {.worker = 2};
     struct gs_thread *thread;
     MUST_EQ(gs_thread_spawn(&attributes, fork_elsewhere, NULL, &thread), 0);
     MUST_EQ((intptr_t)join(thread), 0);
-    return unused;
 }
 
 TEST(child_of_another_worker_exits_when_its_threads_have_ended)
@@ -354,7 +340,7 @@ static _Noreturn void join_in_child(struct gs_thread **ended)
     _exit(7);
 }
 
-static void *fork_after_ends(void *unused)
+THREAD(fork_after_ends)
 {
     const struct gs_thread_attributes here = {.worker = 1};
     struct gs_thread *threads[ENDED];
@@ -367,7 +353,6 @@ static void *fork_after_ends(void *unused)
         join_in_child(threads);
     MUST_EQ(status_of(pid), 7 << 8);
     join_all(threads);
-    return unused;
 }
 
 TEST(child_can_join_threads_that_had_ended_before_the_fork_and_then_reuse_their_stacks)
@@ -383,7 +368,7 @@ static void *join_in_time(void *thread)
     _exit(gs_thread_join(thread, after(20 * GS_SECOND), NULL) ? 1 : 7);
 }
 
-static void *fork_when_canceled(void *unused)
+THREAD(fork_when_canceled)
 {
     gs_thread_cancel(gs_thread_self());
     pid_t pid = gs_fork();
@@ -392,16 +377,14 @@ static void *fork_when_canceled(void *unused)
         MUST_EQ(gs_thread_spawn(NULL, join_in_time, gs_thread_self(), NULL), 0);
     else
         MUST_EQ(status_of(pid), 7 << 8);
-    return unused;
 }
 
-static void *fork_from_canceled(void *unused)
+THREAD(fork_from_canceled)
 {
     const struct gs_thread_attributes attributes = {.migrates = true};
     struct gs_thread *thread;
     MUST_EQ(gs_thread_spawn(&attributes, fork_when_canceled, NULL, &thread), 0);
     join(thread);
-    return unused;
 }
 
 TEST(thread_that_was_just_canceled_can_be_joined_in_the_child)
@@ -418,13 +401,12 @@ static atomic_bool is_finished;
 static int dump_fd;
 
 /* The pauses let the fork proceed, which waits for a dump to end. */
-static void *dump_always(void *unused)
+THREAD(dump_always)
 {
     while (!atomic_load(&is_finished)) {
         gs_threads_dump(dump_fd);
         usleep(100);
     }
-    return unused;
 }
 
 /* If the child waits for a thread that does not exist, it is killed. */
@@ -440,7 +422,7 @@ static _Noreturn void dump_in_child(void)
     _exit(7);
 }
 
-static void *fork_during_dumps(void *unused)
+THREAD(fork_during_dumps)
 {
     struct gs_thread *others[5];
     pthread_t dumper;
@@ -463,7 +445,6 @@ static void *fork_during_dumps(void *unused)
         gs_thread_cancel(others[i]);
     for (int i = 0; i < 5; i++)
         join(others[i]);
-    return unused;
 }
 
 TEST(child_can_write_dumps_though_another_kernel_thread_was_writing_one)
@@ -481,12 +462,11 @@ static struct gs_mutex handlers_mutex;
 static struct gs_thread *locker;
 static int handler_calls;
 
-static void *hold_mutex(void *unused)
+THREAD(hold_mutex)
 {
     MUST_EQ(gs_mutex_lock(&handlers_mutex, GS_NEVER), 0);
     MUST_EQ(gs_thread_sleep(after(2 * GS_MILLISECOND)), 0);
     gs_mutex_unlock(&handlers_mutex);
-    return unused;
 }
 
 static void wait_before_fork(void)
@@ -532,7 +512,7 @@ static void add_in_child(void *number)
 }
 
 /* In the parent, another thread waits for what a handler in the child unlocks. */
-static void *fork_with_handlers(void *unused)
+THREAD(fork_with_handlers)
 {
     static const struct gs_fork_functions functions = {add_before, add_in_parent, add_in_child};
     int made = 0;
@@ -547,16 +527,14 @@ static void *fork_with_handlers(void *unused)
     MUST_EQ(status_of(pid), 7 << 8);
     MUST_EQ(made, BEFORE + IN_PARENT);
     join(other);
-    return unused;
 }
 
-static void *fork_with_handlers_on_any_worker(void *unused)
+THREAD(fork_with_handlers_on_any_worker)
 {
     const struct gs_thread_attributes attributes = {.migrates = true};
     struct gs_thread *thread;
     MUST_EQ(gs_thread_spawn(&attributes, fork_with_handlers, NULL, &thread), 0);
     join(thread);
-    return unused;
 }
 
 TEST(handlers_of_a_fork_can_wait_in_the_parent_and_in_the_child)

@@ -2,9 +2,6 @@
 #include "tests/thread/schedule/forking.h"
 #include "thread/stack/stacks.h"
 
-#include <pthread.h>
-#include <sys/wait.h>
-
 enum { OTHERS = 9, IN_CHILD = 7 };
 
 static long fork_plainly(void *forks)
@@ -73,7 +70,7 @@ static void check_child(int *forks)
     MUST_EQ(WEXITSTATUS(status), IN_CHILD);
 }
 
-static void *fork_among_others(void *unused)
+THREAD(fork_among_others)
 {
     struct gs_thread *threads[OTHERS], *ended[OTHERS];
     int forks = 0, number = 0;
@@ -93,7 +90,6 @@ static void *fork_among_others(void *unused)
         join(threads[i]);
     join(spawn(add_one, &number));
     MUST_EQ(number, 1);
-    return unused;
 }
 
 TEST(child_that_leaves_the_run_has_one_kernel_thread_and_may_start_another_run)
@@ -102,16 +98,10 @@ TEST(child_that_leaves_the_run_has_one_kernel_thread_and_may_start_another_run)
     run_both(fork_among_others);
 }
 
-static void *fail_among_others(void *unused)
+THREAD_TEST(failed_fork_is_reported_and_the_run_goes_on, run_both)
 {
     int number = 0;
     MUST_EQ(gs_fork_leaving(fail_to_fork, NULL), -EAGAIN);
     join(spawn(add_one, &number));
     MUST_EQ(number, 1);
-    return unused;
-}
-
-TEST(failed_fork_is_reported_and_the_run_goes_on)
-{
-    run_both(fail_among_others);
 }

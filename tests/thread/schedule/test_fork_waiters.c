@@ -4,10 +4,6 @@
 #include "tests/thread/schedule/forking.h"
 #include "thread/schedule/thread.h"
 
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/wait.h>
-
 enum { CHILD_SECONDS = 20, NEW_THREADS = 4 };
 
 /* act: what the child does to the waiting thread. finish: how the parent ends the wait. */
@@ -83,12 +79,11 @@ static void test_scenario(struct scenario scenario)
 
 /* ---- Mutex ---- */
 
-static void *lock_mutex(void *unused)
+THREAD(lock_mutex)
 {
     MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
     MUST_EQ(getpid(), parent);
     gs_mutex_unlock(&mutex);
-    return unused;
 }
 
 static void relock_mutex(struct gs_thread *waiting)
@@ -107,11 +102,10 @@ TEST(mutex_that_the_child_unlocks_is_not_passed_to_a_thread_of_the_parent)
 
 /* ---- Semaphore ---- */
 
-static void *wait_for_post(void *unused)
+THREAD(wait_for_post)
 {
     MUST_EQ(gs_semaphore_wait(&semaphore, GS_NEVER), 0);
     MUST_EQ(getpid(), parent);
-    return unused;
 }
 
 static void post(struct gs_thread *waiting)
@@ -135,11 +129,10 @@ TEST(post_in_the_child_is_not_lost_to_a_thread_of_the_parent)
 
 static atomic_uint woken;
 
-static void *wait_for_other_post(void *unused)
+THREAD(wait_for_other_post)
 {
     MUST_EQ(gs_semaphore_wait(&other_semaphore, GS_NEVER), 0);
     atomic_fetch_add(&woken, 1);
-    return unused;
 }
 
 /* None of the new threads may get the stack of the waiting one, because its waiter is on that stack

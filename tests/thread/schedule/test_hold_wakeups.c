@@ -1,7 +1,5 @@
 #include "tests/thread/fixture.h"
 
-#include <stdatomic.h>
-
 enum { WORKERS = 2, ROUNDS = 2000 };
 
 static atomic_int ran;
@@ -26,7 +24,13 @@ static void compute_until(int count_of_threads)
         ;
 }
 
-static void *wake_idle(void *unused)
+static void run_all(gs_thread_fn *first)
+{
+    ran = 0;
+    run_with(WORKERS, first);
+}
+
+THREAD_TEST(held_wake_up_is_made_good_by_wake_idle, run_all)
 {
     for (int i = 1; i <= 50; i++) {
         gs_threads_hold_wakeups(true);
@@ -35,16 +39,9 @@ static void *wake_idle(void *unused)
         gs_threads_wake_idle();
         compute_until(i);
     }
-    return unused;
 }
 
-TEST(held_wake_up_is_made_good_by_wake_idle)
-{
-    ran = 0;
-    run_with(WORKERS, wake_idle);
-}
-
-static void *spawn_two(void *unused)
+THREAD_TEST(second_thread_wakes_an_idle_worker_while_wake_ups_are_held, run_all)
 {
     for (int i = 1; i <= 50; i++) {
         gs_threads_hold_wakeups(true);
@@ -55,13 +52,6 @@ static void *spawn_two(void *unused)
         while (atomic_load(&ran) < 2 * i)
             gs_thread_yield();
     }
-    return unused;
-}
-
-TEST(second_thread_wakes_an_idle_worker_while_wake_ups_are_held)
-{
-    ran = 0;
-    run_with(WORKERS, spawn_two);
 }
 
 static void *unpark_it(void *thread)
@@ -74,7 +64,7 @@ static void *unpark_it(void *thread)
 }
 
 /* The other worker sleeps, except at the start. */
-static void *wait_for_answers(void *unused)
+THREAD(wait_for_answers)
 {
     struct gs_threads_stats stats;
     for (int i = 0; i < ROUNDS; i++) {
@@ -86,22 +76,14 @@ static void *wait_for_answers(void *unused)
     gs_threads_stats(&stats);
     MUST_EQ(atomic_load(&ran), ROUNDS);
     MUST(stats.steals < ROUNDS / 2);
-    return unused;
 }
 
-static void *in_shared_thread(void *unused)
+THREAD_TEST(caller_that_waits_runs_the_thread_on_its_own_worker, run_all)
 {
     MUST(!gs_threads_hold_wakeups(true));
     MUST(gs_threads_hold_wakeups(false));
     MUST(!gs_threads_hold_wakeups(false));
     spawn_shared(wait_for_answers, NULL);
-    return unused;
-}
-
-TEST(caller_that_waits_runs_the_thread_on_its_own_worker)
-{
-    ran = 0;
-    run_with(WORKERS, in_shared_thread);
 }
 
 TEST(outside_of_workers_nothing_is_held)

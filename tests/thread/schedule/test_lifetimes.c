@@ -2,8 +2,6 @@
  * that ended the wait has not returned. */
 #include "tests/thread/schedule/lifetimes.h"
 
-#include <stdatomic.h>
-
 /* ---- Wait group ---- */
 
 static void add_to_group(struct round *round)

@@ -5,10 +5,6 @@
 #include "tests/thread/fixture.h"
 #include "thread/schedule/thread.h"
 
-#include <sched.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
-
 enum { PAIRS = 8, WORKERS = 3 };
 
 #if GS_TSAN
@@ -263,7 +259,7 @@ static void park_for_both(long round)
         MUST_EQ(gs_thread_park(0), 0);
 }
 
-static void *park_each_round(void *unused)
+THREAD(park_each_round)
 {
     parker = gs_thread_self();
     atomic_store(&round_seen, 0);
@@ -283,7 +279,6 @@ static void *park_each_round(void *unused)
     }
     join(unparkers[0].thread);
     join(unparkers[1].thread);
-    return unused;
 }
 
 TEST(writes_before_either_of_two_concurrent_unparks_are_visible)

@@ -1,8 +1,6 @@
 /* Threads that any worker may run, and that do nothing but yield. */
 #include "tests/thread/fixture.h"
 
-#include <stdatomic.h>
-
 enum { WORKERS = 2 };
 
 static atomic_bool yields, has_run;
@@ -13,12 +11,11 @@ static void spawn_shared(gs_thread_fn *fn)
     MUST_EQ(gs_thread_spawn(&attributes, fn, NULL, NULL), 0);
 }
 
-static void *yield_until_it_has_run(void *unused)
+THREAD(yield_until_it_has_run)
 {
     atomic_store(&yields, true);
     while (!atomic_load(&has_run))
         gs_thread_yield();
-    return unused;
 }
 
 static void *run_once(void *unused)
@@ -28,7 +25,7 @@ static void *run_once(void *unused)
 }
 
 /* It occupies its worker, at whose queue the second thread is; the other worker is never idle. */
-static void *occupy_worker(void *unused)
+THREAD(occupy_worker)
 {
     spawn_shared(yield_until_it_has_run);
     while (!atomic_load(&yields))
@@ -36,7 +33,6 @@ static void *occupy_worker(void *unused)
     spawn_shared(run_once);
     while (!atomic_load(&has_run))
         ;
-    return unused;
 }
 
 TEST(thread_behind_one_that_occupies_its_worker_is_taken_by_a_worker_whose_threads_yield)

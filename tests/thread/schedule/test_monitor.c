@@ -1,11 +1,6 @@
 #include "tests/thread/schedule/stuck.h"
 #include "thread/schedule/thread.h"
 
-#include <netinet/in.h>
-#include <pthread.h>
-#include <sys/syscall.h>
-#include <time.h>
-
 static const struct gs_thread_attributes mobile = {.name = "mobile", .migrates = true};
 
 static void run_two(gs_thread_fn *first)
@@ -62,7 +57,7 @@ static void ask(int fd)
 /* Runs in a separate kernel thread. A file that the kernel holds for a loop is closed only when the
  * loop continues. All connections have a waiting thread before the workers are stuck; new
  * connections arrive afterwards. */
-static void *run_clients(void *unused)
+THREAD(run_clients)
 {
     static int fds[CLIENTS];
     for (int i = 0; i < CLIENTS; i++)
@@ -85,20 +80,18 @@ static void *run_clients(void *unused)
     for (int i = 0; i < CLIENTS; i++)
         close(fds[i]);
     end_all();
-    return unused;
 }
 
-static void *sleep_in_call(void *unused)
+THREAD(sleep_in_call)
 {
     const struct timespec time = {.tv_sec = 1, .tv_nsec = 500000000};
     atomic_fetch_add(&stuck, 1);
     do
         gs_syscall(SYS_nanosleep, (long)&time, 0, 0, 0, 0, 0);
     while (!atomic_load(&is_finished));
-    return unused;
 }
 
-static void *serve_while_stuck(void *unused)
+THREAD(serve_while_stuck)
 {
     pthread_t clients;
     struct gs_thread *server;
@@ -121,7 +114,6 @@ static void *serve_while_stuck(void *unused)
     gs_thread_cancel(server);
     join(server);
     MUST_EQ(gs_close(listener), 0);
-    return unused;
 }
 
 TEST(all_connections_are_answered_while_one_worker_computes_and_the_other_sleeps_in_a_call)
@@ -133,24 +125,22 @@ TEST(all_connections_are_answered_while_one_worker_computes_and_the_other_sleeps
 
 /* ---- Other work that moves to extra workers ---- */
 
-static void *sleep_and_count(void *unused)
+THREAD(sleep_and_count)
 {
     MUST_EQ(gs_thread_sleep(after(20 * GS_MILLISECOND)), 0);
     MUST_EQ(gs_thread_park(after(10 * GS_MILLISECOND)), -ETIMEDOUT);
     if (atomic_fetch_add(&done, 1) == 9)
         end_all();
-    return unused;
 }
 
-static void *park_and_count(void *unused)
+THREAD(park_and_count)
 {
     MUST_EQ(gs_thread_park(after(30 * GS_MILLISECOND)), -ETIMEDOUT);
     if (atomic_fetch_add(&done, 1) == 9)
         end_all();
-    return unused;
 }
 
-static void *sleep_under_stuck_workers(void *unused)
+THREAD(sleep_under_stuck_workers)
 {
     struct gs_thread *threads[10];
     for (int i = 0; i < 10; i++)
@@ -163,7 +153,6 @@ static void *sleep_under_stuck_workers(void *unused)
     for (int i = 0; i < 10; i++)
         join(threads[i]);
     join(other);
-    return unused;
 }
 
 TEST(deadlines_of_migrating_threads_expire_while_their_workers_are_stuck)
@@ -176,7 +165,7 @@ TEST(deadlines_of_migrating_threads_expire_while_their_workers_are_stuck)
 static struct gs_mutex mutex;
 static struct gs_channel *channel;
 
-static void *wait_for_everything(void *unused)
+THREAD(wait_for_everything)
 {
     void *item;
     MUST_EQ(gs_channel_receive(channel, &item, GS_NEVER), 0);
@@ -186,12 +175,11 @@ static void *wait_for_everything(void *unused)
     MUST_EQ(gs_thread_park(after(5 * GS_MILLISECOND)), -ETIMEDOUT);
     if (atomic_fetch_add(&done, 1) == 9)
         end_all();
-    return unused;
 }
 
 static struct gs_thread *waiting[10];
 
-static void *wake_everything(void *unused)
+THREAD(wake_everything)
 {
     MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
     for (int i = 0; i < 10; i++)
@@ -200,10 +188,9 @@ static void *wake_everything(void *unused)
     gs_mutex_unlock(&mutex);
     for (int i = 0; i < 10; i++)
         gs_thread_unpark(waiting[i]);
-    return unused;
 }
 
-static void *wake_under_stuck_workers(void *unused)
+THREAD(wake_under_stuck_workers)
 {
     struct gs_thread *waker;
     MUST_EQ(gs_channel_new(sizeof(void *), 0, &channel), 0);
@@ -218,7 +205,6 @@ static void *wake_under_stuck_workers(void *unused)
     join(waker);
     join(other);
     gs_channel_free(channel);
-    return unused;
 }
 
 TEST(migrating_threads_are_woken_while_their_workers_are_stuck)
@@ -228,31 +214,28 @@ TEST(migrating_threads_are_woken_while_their_workers_are_stuck)
     end();
 }
 
-static void *sleep_until_canceled(void *unused)
+THREAD(sleep_until_canceled)
 {
     MUST_EQ(gs_thread_sleep(GS_NEVER), -ECANCELED);
     MUST_EQ(gs_thread_sleep(after(GS_SECOND)), -ECANCELED);
-    return unused;
 }
 
-static void *park_until_canceled(void *unused)
+THREAD(park_until_canceled)
 {
     MUST_EQ(gs_thread_park(GS_NEVER), -ECANCELED);
     MUST_EQ(gs_thread_park(after(GS_SECOND)), -ECANCELED);
-    return unused;
 }
 
-static void *cancel_waiting(void *unused)
+THREAD(cancel_waiting)
 {
     for (int i = 0; i < 10; i++)
         gs_thread_cancel(waiting[i]);
     for (int i = 0; i < 10; i++)
         join(waiting[i]);
     end_all();
-    return unused;
 }
 
-static void *cancel_under_stuck_workers(void *unused)
+THREAD(cancel_under_stuck_workers)
 {
     struct gs_thread *canceler;
     for (int i = 0; i < 10; i++)
@@ -265,7 +248,6 @@ static void *cancel_under_stuck_workers(void *unused)
     block();
     join(canceler);
     join(other);
-    return unused;
 }
 
 TEST(migrating_threads_are_canceled_while_their_workers_are_stuck)
@@ -275,24 +257,22 @@ TEST(migrating_threads_are_canceled_while_their_workers_are_stuck)
     end();
 }
 
-static void *count_or_block(void *unused)
+THREAD(count_or_block)
 {
     if (atomic_fetch_add(&done, 1) == 4)
         end_all();
     else
         block();
-    return unused;
 }
 
 /* Two workers and up to four extra ones: five threads, of which four are stuck. */
-static void *start_under_stuck_workers(void *unused)
+THREAD(start_under_stuck_workers)
 {
     struct gs_thread *threads[5];
     for (int i = 0; i < 5; i++)
         threads[i] = spawn(count_or_block, NULL);
     for (int i = 0; i < 5; i++)
         join(threads[i]);
-    return unused;
 }
 
 TEST(threads_are_started_while_more_threads_are_stuck_than_there_are_workers)
@@ -303,12 +283,11 @@ TEST(threads_are_started_while_more_threads_are_stuck_than_there_are_workers)
 }
 
 /* It stays on its worker, and does not wait for others. */
-static void *yield_until_done(void *unused)
+THREAD(yield_until_done)
 {
     atomic_fetch_add(&stuck, 1);
     while (!atomic_load(&done))
         gs_thread_yield();
-    return unused;
 }
 
 static void *be_done(void *unused)
@@ -317,7 +296,7 @@ static void *be_done(void *unused)
     return unused;
 }
 
-static void *compute_above_a_ready_one(void *unused)
+THREAD(compute_above_a_ready_one)
 {
     const struct gs_thread_attributes migrating = {.migrates = true};
     struct gs_thread *yielding = spawn_on(2, "yielding", yield_until_done), *ready;
@@ -328,7 +307,6 @@ static void *compute_above_a_ready_one(void *unused)
         ;
     join(ready);
     join(yielding);
-    return unused;
 }
 
 TEST(ready_threads_of_a_stuck_worker_are_taken_by_one_that_is_never_idle)

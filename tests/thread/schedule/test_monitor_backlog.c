@@ -3,10 +3,6 @@
 #include "tests/thread/schedule/stuck.h"
 #include "thread/schedule/thread.h"
 
-#include <fcntl.h>
-#include <pthread.h>
-#include <sys/syscall.h>
-
 /* The preparations of a test are finished well before its worker counts as stuck, and a deadline of
  * SLEEP_NS passes in between, on a busy machine too: a worker is reported once. */
 #define STUCK_NS (400 * GS_MILLISECOND)
@@ -16,7 +12,7 @@ static int reports[2];
 static const char *wanted;
 
 /* A kernel thread that reads until a line matches, and then lets the stuck worker continue. */
-static void *read_reports(void *unused)
+THREAD(read_reports)
 {
     size_t n = 0;
     memset(report, 0, sizeof report);
@@ -26,7 +22,6 @@ static void *read_reports(void *unused)
         n += (size_t)some;
     }
     end_all();
-    return unused;
 }
 
 /* A line that matches must be reported while the worker is stuck: otherwise this never returns. */
@@ -82,14 +77,13 @@ static void *sleep_shortly(void *unused)
     return unused;
 }
 
-static void *read_data(void *unused)
+THREAD(read_data)
 {
     char byte;
     MUST_EQ(gs_read(data[0], &byte, 1, GS_NEVER), 1);
-    return unused;
 }
 
-static void *block_while_all_wait(void *unused)
+THREAD(block_while_all_wait)
 {
     struct gs_thread *threads[4];
     open_data();
@@ -103,7 +97,6 @@ static void *block_while_all_wait(void *unused)
     for (int i = 0; i < 4; i++)
         join(threads[i]);
     close_data();
-    return unused;
 }
 
 TEST(the_only_worker_is_reported_with_the_call_and_all_that_waits_for_it)
@@ -114,12 +107,11 @@ TEST(the_only_worker_is_reported_with_the_call_and_all_that_waits_for_it)
                "2 threads are ready, 1 deadline has passed and 1 descriptor is ready on worker 1$");
 }
 
-static void *compute_while_others_are_ready(void *unused)
+THREAD(compute_while_others_are_ready)
 {
     struct gs_thread *other = spawn(do_nothing, NULL);
     compute();
     join(other);
-    return unused;
 }
 
 TEST(the_only_worker_is_reported_while_a_thread_computes)
@@ -129,14 +121,13 @@ TEST(the_only_worker_is_reported_while_a_thread_computes)
                "on worker 1$");
 }
 
-static void *block_while_others_sleep(void *unused)
+THREAD(block_while_others_sleep)
 {
     struct gs_thread *threads[] = {spawn(sleep_shortly, NULL), spawn(sleep_shortly, NULL)};
     gs_thread_yield();
     block();
     join(threads[0]);
     join(threads[1]);
-    return unused;
 }
 
 TEST(deadlines_alone_are_a_reason_to_report_the_only_worker)
@@ -146,7 +137,7 @@ TEST(deadlines_alone_are_a_reason_to_report_the_only_worker)
 
 static char user_stack[1 << 16] __attribute__((aligned(64)));
 
-static void *block_while_a_user_stack_sleeps(void *unused)
+THREAD(block_while_a_user_stack_sleeps)
 {
     const struct gs_thread_attributes attributes = {.stack = user_stack,
                                                     .stack_size = sizeof user_stack};
@@ -155,7 +146,6 @@ static void *block_while_a_user_stack_sleeps(void *unused)
     gs_thread_yield();
     block();
     join(thread);
-    return unused;
 }
 
 TEST(deadline_of_a_thread_on_a_stack_of_the_programs_own_is_counted)
@@ -163,19 +153,17 @@ TEST(deadline_of_a_thread_on_a_stack_of_the_programs_own_is_counted)
     check_line(1, block_while_a_user_stack_sleeps, " while 1 deadline has passed on worker 1$");
 }
 
-static void *write_when_stuck(void *unused)
+THREAD(write_when_stuck)
 {
     while (!atomic_load(&stuck))
         usleep(1000);
     MUST_EQ(write(data[1], "", 1), 1);
-    return unused;
 }
 
-static void *poll_data(void *unused)
+THREAD(poll_data)
 {
     struct gs_poll poll = {data[0], GS_READ, 0};
     MUST_EQ(gs_poll(&poll, 1, GS_NEVER), 1);
-    return unused;
 }
 
 static void block_and_join(struct gs_thread *other, pthread_t writer)
@@ -188,7 +176,7 @@ static void block_and_join(struct gs_thread *other, pthread_t writer)
 
 static gs_thread_fn *awaiting;
 
-static void *block_while_data_arrives(void *unused)
+THREAD(block_while_data_arrives)
 {
     pthread_t writer;
     open_data();
@@ -196,7 +184,6 @@ static void *block_while_data_arrives(void *unused)
     gs_thread_yield();
     MUST_EQ(pthread_create(&writer, NULL, write_when_stuck, NULL), 0);
     block_and_join(other, writer);
-    return unused;
 }
 
 TEST(ready_descriptor_alone_is_a_reason_to_report_the_only_worker)
@@ -226,7 +213,7 @@ static long preempt_first_count(long number, void *unused)
     return 0;
 }
 
-static void *block_while_data_is_missing(void *unused)
+THREAD(block_while_data_is_missing)
 {
     open_data();
     struct gs_thread *other = spawn(read_data, NULL);
@@ -236,7 +223,6 @@ static void *block_while_data_is_missing(void *unused)
     gs_sys_set_fault(NULL, NULL);
     join(other);
     close_data();
-    return unused;
 }
 
 TEST(monitor_that_waited_for_a_cpu_while_it_counted_soon_counts_again)
@@ -252,15 +238,14 @@ static void *park(void *unused)
     return unused;
 }
 
-static void *unpark_when_stuck(void *unused)
+THREAD(unpark_when_stuck)
 {
     while (!atomic_load(&stuck))
         usleep(1000);
     gs_thread_unpark(parked);
-    return unused;
 }
 
-static void *block_while_a_message_arrives(void *unused)
+THREAD(block_while_a_message_arrives)
 {
     pthread_t waker;
     parked = spawn(park, NULL);
@@ -269,7 +254,6 @@ static void *block_while_a_message_arrives(void *unused)
     block();
     join(parked);
     pthread_join(waker, NULL);
-    return unused;
 }
 
 TEST(message_alone_is_a_reason_to_report_the_only_worker)
@@ -279,15 +263,14 @@ TEST(message_alone_is_a_reason_to_report_the_only_worker)
 
 /* ---- The idle monitor ---- */
 
-static void *write_when_asleep(void *unused)
+THREAD(write_when_asleep)
 {
     while (!atomic_load(&gs_runtime.is_monitor_asleep))
         usleep(1000);
     MUST_EQ(write(data[1], "", 1), 1);
-    return unused;
 }
 
-static void *block_after_idling(void *unused)
+THREAD(block_after_idling)
 {
     pthread_t writer;
     char byte;
@@ -295,7 +278,6 @@ static void *block_after_idling(void *unused)
     MUST_EQ(pthread_create(&writer, NULL, write_when_asleep, NULL), 0);
     MUST_EQ(gs_read(data[0], &byte, 1, GS_NEVER), 1);
     block_and_join(spawn_on(1, "other", do_nothing), writer);
-    return unused;
 }
 
 TEST(monitor_that_sleeps_without_a_timeout_is_woken_by_the_worker)
@@ -307,12 +289,11 @@ TEST(monitor_that_sleeps_without_a_timeout_is_woken_by_the_worker)
 /* ---- Several workers ---- */
 
 /* The worker runs the other thread as soon as this one sleeps. */
-static void *sleep_on_second(void *unused)
+THREAD(sleep_on_second)
 {
     struct gs_thread *other = spawn_on(2, "blocks", block_in_call);
     MUST_EQ(gs_thread_sleep(after(SLEEP_NS)), 0);
     join(other);
-    return unused;
 }
 
 /* Only a deadline of a thread that does not migrate waits for the second worker, which is stuck. */
@@ -340,7 +321,7 @@ static void *sleep_long(void *unused)
 #define ALONE_STUCK_NS (100 * GS_MILLISECOND)
 
 /* Long enough to be found, if anything waited. */
-static void *occupy_the_worker_alone(void *unused)
+THREAD(occupy_the_worker_alone)
 {
     char byte;
     open_data();
@@ -354,7 +335,6 @@ static void *occupy_the_worker_alone(void *unused)
     join(reader);
     MUST_EQ(gs_read(data[0], &byte, 1, 0), -ETIMEDOUT);
     close_data();
-    return unused;
 }
 
 static void occupy_one(void)

@@ -4,11 +4,6 @@
 #include "base/sanitized.h"
 #include "tests/thread/fixture.h"
 
-#include <netinet/in.h>
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/socket.h>
-
 #if GS_ASAN || GS_TSAN || !defined(__x86_64__)
 #define ROUNDS 200
 #else
@@ -71,7 +66,7 @@ static struct sockaddr_in address;
 static struct gs_barrier pair_accepted;
 static atomic_uint accepted;
 
-static void *accept_one_of_two(void *unused)
+THREAD(accept_one_of_two)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
         int fd = gs_accept(listener, NULL, NULL, 0, after(60 * GS_SECOND));
@@ -80,10 +75,9 @@ static void *accept_one_of_two(void *unused)
         atomic_fetch_add(&accepted, 1);
         MUST(gs_barrier_wait(&pair_accepted, GS_NEVER) >= 0);
     }
-    return unused;
 }
 
-static void *connect_two(void *unused)
+THREAD(connect_two)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
         int fds[2];
@@ -96,10 +90,9 @@ static void *connect_two(void *unused)
         for (int k = 0; k < 2; k++)
             close(fds[k]);
     }
-    return unused;
 }
 
-static void *accept_both(void *unused)
+THREAD(accept_both)
 {
     struct gs_thread *threads[2];
     pthread_t client;
@@ -113,7 +106,6 @@ static void *accept_both(void *unused)
     for (int i = 0; i < 2; i++)
         join(threads[i]);
     pthread_join(client, NULL);
-    return unused;
 }
 
 TEST(two_threads_that_accept_at_one_listener_get_both_connections)

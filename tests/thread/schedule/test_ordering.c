@@ -6,8 +6,6 @@
 #include "thread/schedule/thread.h"
 
 #include <gossamer/resumable.h>
-#include <sched.h>
-#include <stdatomic.h>
 
 static atomic_int moment;
 static int written;
@@ -56,7 +54,7 @@ static void run_two(gs_thread_fn *first)
 
 /* ---- The second of two wake-ups, which queues nothing ---- */
 
-static void *unpark_twice(void *unused)
+THREAD(unpark_twice)
 {
     await(1);
     gs_thread_unpark(told_thread());
@@ -64,17 +62,15 @@ static void *unpark_twice(void *unused)
     gs_thread_unpark(told_thread());
     reach(2);
     await(3);
-    return unused;
 }
 
-static void *occupy(void *unused)
+THREAD(occupy)
 {
     reach(1);
     await(2);
-    return unused;
 }
 
-static void *park_until_woken_twice(void *unused)
+THREAD_TEST(parked_thread_sees_what_was_written_before_a_second_wake_up, run_two)
 {
     tell(gs_thread_self());
     struct gs_thread *waker = spawn_on(2, unpark_twice), *occupier = spawn_on(1, occupy);
@@ -83,17 +79,11 @@ static void *park_until_woken_twice(void *unused)
     reach(3);
     join(waker);
     join(occupier);
-    return unused;
-}
-
-TEST(parked_thread_sees_what_was_written_before_a_second_wake_up)
-{
-    run_two(park_until_woken_twice);
 }
 
 static struct gs_resumable resumable;
 
-static void *wake_twice(void *unused)
+THREAD(wake_twice)
 {
     await(1);
     gs_resumable_wake(&resumable);
@@ -101,7 +91,6 @@ static void *wake_twice(void *unused)
     gs_resumable_wake(&resumable);
     reach(2);
     await(3);
-    return unused;
 }
 
 static void read_in_second_step(struct gs_resumable *self)
@@ -115,7 +104,7 @@ static void read_in_second_step(struct gs_resumable *self)
     gs_thread_unpark(told_thread());
 }
 
-static void *start_and_wake_twice(void *unused)
+THREAD_TEST(resumable_sees_what_was_written_before_a_second_wake_up, run_two)
 {
     tell(gs_thread_self());
     gs_resumable_init(&resumable, read_in_second_step);
@@ -125,23 +114,16 @@ static void *start_and_wake_twice(void *unused)
     occupy(NULL);
     MUST_EQ(gs_thread_park(GS_NEVER), 0);
     join(waker);
-    return unused;
-}
-
-TEST(resumable_sees_what_was_written_before_a_second_wake_up)
-{
-    run_two(start_and_wake_twice);
 }
 
 /* ---- Cancellation ---- */
 
-static void *cancel_told(void *unused)
+THREAD(cancel_told)
 {
     reach(1);
     await(2);
     gs_thread_cancel(told_thread());
     reach(3);
-    return unused;
 }
 
 static void *park_canceled(void *unused)
@@ -151,7 +133,7 @@ static void *park_canceled(void *unused)
 }
 
 /* As gs_threads_cancel_all does, which has found the thread before in its control block. */
-static void *cancel_one_that_has_not_started(void *unused)
+THREAD_TEST(thread_that_becomes_live_can_be_canceled_by_any_worker, run_two)
 {
     struct gs_thread *canceler = spawn_on(2, cancel_told);
     await(1);
@@ -161,40 +143,31 @@ static void *cancel_one_that_has_not_started(void *unused)
     await(3);
     join(thread);
     join(canceler);
-    return unused;
 }
 
-TEST(thread_that_becomes_live_can_be_canceled_by_any_worker)
-{
-    run_two(cancel_one_that_has_not_started);
-}
-
-static void *cancel_and_make_room(void *unused)
+THREAD(cancel_and_make_room)
 {
     cancel_told(NULL);
     while (atomic_load_explicit(&moment, memory_order_relaxed) < 4)
         gs_thread_yield();
-    return unused;
 }
 
-static void *stick(void *unused)
+THREAD(stick)
 {
     reach(2);
     await(4);
-    return unused;
 }
 
 /* Its worker is stuck when it has left its stack: so the monitor ends the wait. */
-static void *sleep_below_a_stuck_one(void *unused)
+THREAD(sleep_below_a_stuck_one)
 {
     tell(gs_thread_self());
     gs_thread_detach(spawn_on(1, stick));
     MUST_EQ(gs_thread_sleep(GS_NEVER), -ECANCELED);
     reach(4);
-    return unused;
 }
 
-static void *cancel_by_the_monitor(void *unused)
+THREAD_TEST(monitor_that_cancels_a_wait_sees_what_it_is, run_two)
 {
     const struct gs_thread_attributes mobile = {.migrates = true};
     struct gs_thread *thread, *canceler = spawn_on(2, cancel_and_make_room);
@@ -202,33 +175,25 @@ static void *cancel_by_the_monitor(void *unused)
     MUST_EQ(gs_thread_spawn(&mobile, sleep_below_a_stuck_one, NULL, &thread), 0);
     join(thread);
     join(canceler);
-    return unused;
-}
-
-TEST(monitor_that_cancels_a_wait_sees_what_it_is)
-{
-    run_two(cancel_by_the_monitor);
 }
 
 /* ---- A list that any kernel thread changes ---- */
 
 static int key;
 
-static void *set_value_with_another(void *unused)
+THREAD(set_value_with_another)
 {
     atomic_fetch_add_explicit(&moment, 1, memory_order_relaxed);
     await(2);
     MUST_EQ(gs_thread_set_value(key, &key), 0);
-    return unused;
 }
 
-static void *set_two_values(void *unused)
+THREAD(set_two_values)
 {
     struct gs_thread *one = spawn_on(1, set_value_with_another),
                      *other = spawn_on(2, set_value_with_another);
     join(one);
     join(other);
-    return unused;
 }
 
 TEST(threads_of_two_workers_set_their_first_value_at_once)

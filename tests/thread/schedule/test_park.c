@@ -1,33 +1,21 @@
 #include "tests/thread/fixture.h"
 #include "thread/schedule/worker.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
-
 static void *park_once(void *deadline_ns)
 {
     return (void *)(intptr_t)gs_thread_park(deadline_ns ? *(uint64_t *)deadline_ns : GS_NEVER);
 }
 
-static void *wake_parked(void *unused)
+THREAD_TEST(unpark_wakes_a_parked_thread, run_both)
 {
-    (void)unused;
     struct gs_thread *thread = spawn(park_once, NULL);
     gs_thread_yield();
     gs_thread_unpark(thread);
     MUST_EQ((intptr_t)join(thread), 0);
-    return NULL;
 }
 
-TEST(unpark_wakes_a_parked_thread)
+THREAD(keep_one)
 {
-    run_both(wake_parked);
-}
-
-static void *keep_one(void *unused)
-{
-    (void)unused;
     gs_thread_unpark(gs_thread_self());
     gs_thread_unpark(gs_thread_self());
     MUST_EQ(gs_thread_park(GS_NEVER), 0);
@@ -35,7 +23,6 @@ static void *keep_one(void *unused)
     MUST_EQ(gs_thread_park(after(2 * GS_MILLISECOND)), -ETIMEDOUT);
     gs_thread_unpark(gs_thread_self());
     MUST_EQ(gs_thread_park(0), 0);
-    return NULL;
 }
 
 TEST(one_early_wake_up_is_remembered)
@@ -44,7 +31,7 @@ TEST(one_early_wake_up_is_remembered)
 }
 
 /* Deadlines of parks are claimed together with the park state, those of other waits are not. */
-static void *park_and_sleep(void *unused)
+THREAD_TEST(thread_that_has_parked_can_sleep, run_both)
 {
     struct gs_thread *parked = spawn(keep_one, NULL);
     for (int i = 0; i < 3; i++) {
@@ -52,12 +39,6 @@ static void *park_and_sleep(void *unused)
         MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
     }
     join(parked);
-    return unused;
-}
-
-TEST(thread_that_has_parked_can_sleep)
-{
-    run_both(park_and_sleep);
 }
 
 static void *unpark_from_outside(void *thread)
@@ -67,28 +48,20 @@ static void *unpark_from_outside(void *thread)
     return NULL;
 }
 
-static void *wait_for_outside(void *unused)
+THREAD_TEST(kernel_thread_of_the_programs_own_wakes_a_thread, run_both)
 {
     pthread_t kernel_thread;
-    (void)unused;
     MUST_EQ(pthread_create(&kernel_thread, NULL, unpark_from_outside, gs_thread_self()), 0);
     MUST_EQ(gs_thread_park(GS_NEVER), 0);
     pthread_join(kernel_thread, NULL);
-    return NULL;
-}
-
-TEST(kernel_thread_of_the_programs_own_wakes_a_thread)
-{
-    run_both(wait_for_outside);
 }
 
 static struct gs_thread *waiting;
 
 static void *unpark_waiting(void *unused)
 {
-    (void)unused;
     gs_thread_unpark(waiting);
-    return NULL;
+    return unused;
 }
 
 static void *spawn_from_outside(void *ret_err)
@@ -98,22 +71,15 @@ static void *spawn_from_outside(void *ret_err)
     return NULL;
 }
 
-static void *wait_for_spawned(void *unused)
+THREAD_TEST(kernel_thread_of_the_programs_own_starts_a_thread, run_both)
 {
     pthread_t kernel_thread;
     int err = 1;
-    (void)unused;
     waiting = gs_thread_self();
     MUST_EQ(pthread_create(&kernel_thread, NULL, spawn_from_outside, &err), 0);
     MUST_EQ(gs_thread_park(GS_NEVER), 0);
     pthread_join(kernel_thread, NULL);
     MUST_EQ(err, 0);
-    return NULL;
-}
-
-TEST(kernel_thread_of_the_programs_own_starts_a_thread)
-{
-    run_both(wait_for_spawned);
 }
 
 /* ---- Kernel threads that were created by a user thread and outlive its run ---- */
@@ -126,12 +92,10 @@ static atomic_bool has_run_ended, has_looked;
 static _Atomic(struct gs_thread *) parked_later;
 
 /* Its control block may reuse the memory of a worker's kernel thread that has ended. */
-static void *check_no_worker(void *unused)
+THREAD(check_no_worker)
 {
-    (void)unused;
     pthread_barrier_wait(&all_run);
     MUST(!gs_worker_or_null());
-    return NULL;
 }
 
 static void look_after_run(void)
@@ -147,14 +111,13 @@ static void look_after_run(void)
     atomic_store(&has_looked, true);
 }
 
-static void *wake_in_later_run(void *unused)
+THREAD(wake_in_later_run)
 {
     struct gs_thread *thread;
     look_after_run();
     while (!(thread = atomic_load(&parked_later)))
         usleep(500);
     gs_thread_unpark(thread);
-    return unused;
 }
 
 static void *make_survivor(void *unused)
@@ -165,12 +128,11 @@ static void *make_survivor(void *unused)
 
 /* The kernel thread is joined in the run in which it wakes a thread; that run must not end before
  * the call has returned. */
-static void *park_in_later_run(void *unused)
+THREAD(park_in_later_run)
 {
     atomic_store(&parked_later, gs_thread_self());
     MUST_EQ(gs_thread_park(GS_NEVER), 0);
     pthread_join(survivor, NULL);
-    return unused;
 }
 
 /* Both threads run on the last worker, whose kernel thread ends with the run if there are several
@@ -178,13 +140,12 @@ static void *park_in_later_run(void *unused)
 static unsigned last_worker;
 static gs_thread_fn *there;
 
-static void *run_there(void *unused)
+THREAD(run_there)
 {
     const struct gs_thread_attributes attributes = {.worker = last_worker};
     struct gs_thread *thread;
     MUST_EQ(gs_thread_spawn(&attributes, there, NULL, &thread), 0);
     join(thread);
-    return unused;
 }
 
 static void survive_run_with(unsigned workers)
@@ -238,11 +199,10 @@ static void *unpark_late(void *thread)
     return NULL;
 }
 
-static void *turn_loop(void *unused)
+THREAD(turn_loop)
 {
     while (!atomic_load(&is_sending) && !atomic_load(&has_gone_on))
         MUST_EQ(gs_thread_sleep(after(20 * GS_MILLISECOND)), 0);
-    return unused;
 }
 
 static void *park_and_end(void *sender)
@@ -292,26 +252,18 @@ static void *hand_over(void *argument)
     return NULL;
 }
 
-static void *hand_over_between_workers(void *unused)
+THREAD_TEST(no_wake_up_between_workers_is_lost, run_on_two)
 {
     static int numbers[] = {0, 1};
     struct gs_thread_attributes attributes = {.worker = 2};
-    (void)unused;
     MUST_EQ(gs_thread_spawn(&attributes, hand_over, &numbers[1], &partners[1]), 0);
     partners[0] = gs_thread_self();
     hand_over(&numbers[0]);
     join(partners[1]);
-    return NULL;
 }
 
-TEST(no_wake_up_between_workers_is_lost)
+THREAD_TEST(deadline_and_wake_up_at_the_same_time_end_the_wait_once, run_both)
 {
-    run_with(2, hand_over_between_workers);
-}
-
-static void *race_with_deadline(void *unused)
-{
-    (void)unused;
     int woken = 0, late = 0;
     for (int i = 0; i < 300; i++) {
         uint64_t deadline_ns = after((uint64_t)(i % 40) * GS_MICROSECOND);
@@ -326,10 +278,4 @@ static void *race_with_deadline(void *unused)
         late += result != 0;
     }
     MUST_EQ(woken + late, 300);
-    return NULL;
-}
-
-TEST(deadline_and_wake_up_at_the_same_time_end_the_wait_once)
-{
-    run_both(race_with_deadline);
 }

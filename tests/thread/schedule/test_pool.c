@@ -1,8 +1,6 @@
 #include "tests/thread/fixture.h"
 
-#include <arpa/inet.h>
 #include <netdb.h>
-#include <netinet/in.h>
 
 static int begun;
 
@@ -20,11 +18,10 @@ static void *block(void *number)
     return (void *)(intptr_t)gs_run_blocking(block_a_while, NULL, deadline_ns);
 }
 
-static void *use_pool(void *unused)
+THREAD_TEST(jobs_in_progress_are_waited_for_and_queued_ones_are_not_started, run_both)
 {
     struct gs_thread *threads[12];
     int done = 0;
-    (void)unused;
     begun = 0;
     MUST_EQ(gs_run_blocking(block_a_while, NULL, 0), -ETIMEDOUT);
     for (int i = 0; i < 12; i++)
@@ -36,27 +33,14 @@ static void *use_pool(void *unused)
     }
     MUST_EQ(__atomic_load_n(&begun, __ATOMIC_SEQ_CST), done);
     MUST(done >= 1);
-    return NULL;
 }
 
-TEST(jobs_in_progress_are_waited_for_and_queued_ones_are_not_started)
-{
-    run_both(use_pool);
-}
-
-static void *resolve(void *unused)
+THREAD_TEST(names_are_resolved, run_both)
 {
     struct addrinfo hints = {.ai_flags = AI_NUMERICHOST | AI_NUMERICSERV, .ai_family = AF_INET},
                     *found;
-    (void)unused;
     MUST_EQ(gs_resolve("127.0.0.1", "80", &hints, GS_NEVER, &found), 0);
     MUST_EQ(((struct sockaddr_in *)found->ai_addr)->sin_port, htons(80));
     freeaddrinfo(found);
     MUST_EQ(gs_resolve("not a number", "80", &hints, GS_NEVER, &found), -GS_ENONAME);
-    return NULL;
-}
-
-TEST(names_are_resolved)
-{
-    run_both(resolve);
 }

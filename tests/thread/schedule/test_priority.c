@@ -6,17 +6,15 @@ static void *log_number(void *number)
     return NULL;
 }
 
-static void *spawn_by_priority(void *unused)
+THREAD(spawn_by_priority)
 {
     const struct gs_thread_attributes low = {.priority = GS_PRIORITY_LOW},
                                       high = {.priority = GS_PRIORITY_HIGH};
-    (void)unused;
     clear_calls();
     MUST_EQ(gs_thread_spawn(&low, log_number, "l", NULL), 0);
     MUST_EQ(gs_thread_spawn(NULL, log_number, "n", NULL), 0);
     MUST_EQ(gs_thread_spawn(&high, log_number, "h", NULL), 0);
     MUST_EQ(gs_thread_spawn(&high, log_number, "H", NULL), 0);
-    return NULL;
 }
 
 TEST(higher_priority_runs_first_and_equals_in_turn)
@@ -32,14 +30,13 @@ static void *log_after_yield(void *number)
 }
 
 /* Both have yielded before the priority counts. */
-static void *raise_the_second(void *unused)
+THREAD(raise_the_second)
 {
     clear_calls();
     struct gs_thread *first = spawn(log_after_yield, "1"), *second = spawn(log_after_yield, "2");
     gs_thread_set_priority(second, GS_PRIORITY_HIGH);
     join(first);
     join(second);
-    return unused;
 }
 
 TEST(priority_counts_from_the_next_time_that_the_thread_becomes_ready)
@@ -52,26 +49,18 @@ static bool has_run;
 
 static void *run_low(void *unused)
 {
-    (void)unused;
     has_run = true;
-    return NULL;
+    return unused;
 }
 
-static void *starve(void *unused)
+THREAD_TEST(low_priority_is_not_starved, run_on_one)
 {
     const struct gs_thread_attributes low = {.priority = GS_PRIORITY_LOW};
-    (void)unused;
     gs_thread_set_priority(gs_thread_self(), GS_PRIORITY_HIGH);
     MUST_EQ(gs_thread_spawn(&low, run_low, NULL, NULL), 0);
     for (int i = 0; i < 1000 && !has_run; i++)
         gs_thread_yield();
     MUST(has_run);
-    return NULL;
-}
-
-TEST(low_priority_is_not_starved)
-{
-    run_with(1, starve);
 }
 
 enum { HIGH_THREADS = 3, HIGH_TURNS = 64 * 40 };
@@ -87,20 +76,17 @@ static void *take_turns(void *priority)
     return NULL;
 }
 
-static void *take_high_turns(void *unused)
+THREAD(take_high_turns)
 {
-    (void)unused;
     for (unsigned i = 0; i < HIGH_TURNS; i++)
         gs_thread_yield();
     high_left--;
-    return NULL;
 }
 
-static void *spawn_of_each_class(void *unused)
+THREAD(spawn_of_each_class)
 {
     const struct gs_thread_attributes low = {.priority = GS_PRIORITY_LOW},
                                       high = {.priority = GS_PRIORITY_HIGH};
-    (void)unused;
     memset(turns_of, 0, sizeof turns_of);
     high_left = HIGH_THREADS;
     for (int i = 0; i < 2; i++) {
@@ -110,7 +96,6 @@ static void *spawn_of_each_class(void *unused)
     }
     for (int i = 0; i < HIGH_THREADS; i++)
         MUST_EQ(gs_thread_spawn(&high, take_high_turns, NULL, NULL), 0);
-    return NULL;
 }
 
 /* Every 64 switches, one thread of each lower priority runs first. */

@@ -3,9 +3,6 @@
 #include <gossamer/list.h>
 #include <gossamer/loop_timer.h>
 #include <gossamer/resumable.h>
-#include <stdatomic.h>
-#include <stdlib.h>
-#include <sys/socket.h>
 
 struct job {
     struct gs_resumable resumable;
@@ -50,6 +47,16 @@ static void wait_for_all(const atomic_int *left)
 
 /* ---- Yields ---- */
 
+static void run_four(gs_resume_fn *resume)
+{
+    atomic_int left = 4;
+    for (unsigned i = 0; i < 4; i++)
+        MUST_EQ(gs_resumable_start(&job_new(resume, -1, &left)->resumable, i % 2), 0);
+    for (int i = 0; i < 50; i++)
+        gs_thread_yield();
+    wait_for_all(&left);
+}
+
 static void count_steps(struct gs_resumable *resumable)
 {
     struct job *job = job_of(resumable);
@@ -59,20 +66,9 @@ static void count_steps(struct gs_resumable *resumable)
         gs_resumable_wake(resumable);
 }
 
-static void *run_beside_threads(void *unused)
+THREAD_TEST(resumable_that_wakes_itself_runs_beside_threads, run_both)
 {
-    atomic_int left = 4;
-    for (unsigned i = 0; i < 4; i++)
-        MUST_EQ(gs_resumable_start(&job_new(count_steps, -1, &left)->resumable, i % 2), 0);
-    for (int i = 0; i < 50; i++)
-        gs_thread_yield();
-    wait_for_all(&left);
-    return unused;
-}
-
-TEST(resumable_that_wakes_itself_runs_beside_threads)
-{
-    run_both(run_beside_threads);
+    run_four(count_steps);
 }
 
 /* Resumed again by itself, and woken by others meanwhile: none of this may queue it twice. */
@@ -87,20 +83,9 @@ static void step_again(struct gs_resumable *resumable)
         end(job);
 }
 
-static void *run_again_beside_threads(void *unused)
+THREAD_TEST(resumable_that_is_resumed_again_runs_beside_threads, run_both)
 {
-    atomic_int left = 4;
-    for (unsigned i = 0; i < 4; i++)
-        MUST_EQ(gs_resumable_start(&job_new(step_again, -1, &left)->resumable, i % 2), 0);
-    for (int i = 0; i < 50; i++)
-        gs_thread_yield();
-    wait_for_all(&left);
-    return unused;
-}
-
-TEST(resumable_that_is_resumed_again_runs_beside_threads)
-{
-    run_both(run_again_beside_threads);
+    run_four(step_again);
 }
 
 struct pair {
@@ -132,7 +117,7 @@ static void *wake_often(void *argument)
     return NULL;
 }
 
-static void *wake_one_that_is_resumed_again(void *unused)
+THREAD_TEST(resumable_that_is_resumed_again_may_be_woken_by_other_workers, run_both)
 {
     static struct pair pair; /* it may end after this function */
     struct gs_thread *wakers[3];
@@ -145,12 +130,6 @@ static void *wake_one_that_is_resumed_again(void *unused)
     for (int i = 0; i < 3; i++)
         MUST_EQ(gs_thread_join(wakers[i], GS_NEVER, NULL), 0);
     atomic_store(&pair.is_over, true);
-    return unused;
-}
-
-TEST(resumable_that_is_resumed_again_may_be_woken_by_other_workers)
-{
-    run_both(wake_one_that_is_resumed_again);
 }
 
 static int written; /* nothing but the wake-up publishes it */
@@ -183,7 +162,7 @@ static void *write_and_wake(void *job_)
     return NULL;
 }
 
-static void *wake_one_that_runs(void *unused)
+THREAD_TEST(resumable_sees_what_was_written_before_a_wake_up_that_came_when_it_ran, run_on_two)
 {
     const struct gs_thread_attributes on_second = {.worker = 2};
     struct gs_thread *writer;
@@ -193,25 +172,13 @@ static void *wake_one_that_runs(void *unused)
     MUST_EQ(gs_thread_spawn(&on_second, write_and_wake, job, &writer), 0);
     wait_for_all(&left);
     join(writer);
-    return unused;
 }
 
-TEST(resumable_sees_what_was_written_before_a_wake_up_that_came_when_it_ran)
-{
-    run_with(2, wake_one_that_runs);
-}
-
-static void *start_on_no_worker(void *unused)
+THREAD_TEST(resumable_is_not_started_on_a_worker_that_does_not_exist, run_both)
 {
     struct gs_resumable resumable;
     gs_resumable_init(&resumable, count_steps);
     MUST_EQ(gs_resumable_start(&resumable, 7), -EINVAL);
-    return unused;
-}
-
-TEST(resumable_is_not_started_on_a_worker_that_does_not_exist)
-{
-    run_both(start_on_no_worker);
 }
 
 /* ---- Descriptors ---- */
@@ -240,7 +207,7 @@ static void echo(struct gs_resumable *resumable)
     }
 }
 
-static void *talk_to_resumables(void *unused)
+THREAD_TEST(resumable_is_woken_when_its_descriptor_is_ready, run_both)
 {
     enum { PAIRS = 20 };
     atomic_int left = PAIRS;
@@ -259,12 +226,6 @@ static void *talk_to_resumables(void *unused)
     for (unsigned i = 0; i < PAIRS; i++)
         MUST_EQ(gs_close(pairs[i][0]), 0);
     wait_for_all(&left);
-    return unused;
-}
-
-TEST(resumable_is_woken_when_its_descriptor_is_ready)
-{
-    run_both(talk_to_resumables);
 }
 
 enum { BYTES = 300 };
@@ -298,7 +259,7 @@ static void *send_all(void *pair_)
     return NULL;
 }
 
-static void *watch_beside_another_worker(void *unused)
+THREAD_TEST(resumable_may_watch_while_another_worker_finds_its_descriptor_ready, run_on_two)
 {
     const struct gs_thread_attributes on_second = {.worker = 2};
     struct gs_thread *thread;
@@ -308,12 +269,6 @@ static void *watch_beside_another_worker(void *unused)
     join(thread);
     MUST_EQ(gs_close(pair[0]), 0);
     MUST_EQ(gs_close(pair[1]), 0);
-    return unused;
-}
-
-TEST(resumable_may_watch_while_another_worker_finds_its_descriptor_ready)
-{
-    run_with(2, watch_beside_another_worker);
 }
 
 static atomic_bool is_watched;
@@ -341,7 +296,7 @@ static void receive_once(struct gs_resumable *resumable)
         atomic_store(&is_watched, true);
 }
 
-static void *empty_a_socket(void *unused)
+THREAD_TEST(emptied_tcp_socket_is_not_worth_a_call, run_both)
 {
     atomic_int left = 1;
     connect_both();
@@ -353,12 +308,6 @@ static void *empty_a_socket(void *unused)
     MUST_EQ(send(theirs, "x", 1, 0), 1);
     wait_for_all(&left);
     close_both();
-    return unused;
-}
-
-TEST(emptied_tcp_socket_is_not_worth_a_call)
-{
-    run_both(empty_a_socket);
 }
 
 static void watch_nothing(struct gs_resumable *resumable)
@@ -367,17 +316,11 @@ static void watch_nothing(struct gs_resumable *resumable)
     end(job_of(resumable));
 }
 
-static void *watch_no_descriptor(void *unused)
+THREAD_TEST(resumable_cannot_watch_a_negative_descriptor, run_both)
 {
     atomic_int left = 1;
     MUST_EQ(gs_resumable_start(&job_new(watch_nothing, -1, &left)->resumable, 0), 0);
     wait_for_all(&left);
-    return unused;
-}
-
-TEST(resumable_cannot_watch_a_negative_descriptor)
-{
-    run_both(watch_no_descriptor);
 }
 
 /* ---- Timers, wake-ups, and the end of the run ---- */
@@ -400,16 +343,10 @@ static void sleep_once(struct gs_resumable *resumable)
     gs_resumable_set_external(resumable, true);
 }
 
-static void *leave_a_sleeper(void *unused)
+THREAD_TEST(run_ends_after_a_resumable_that_waits_for_its_timer, run_both)
 {
     atomic_int left = 1;
     MUST_EQ(gs_resumable_start(&job_new(sleep_once, -1, &left)->resumable, 0), 0);
-    return unused;
-}
-
-TEST(run_ends_after_a_resumable_that_waits_for_its_timer)
-{
-    run_both(leave_a_sleeper);
 }
 
 static void wait_for_nothing(struct gs_resumable *resumable)

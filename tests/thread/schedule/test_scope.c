@@ -3,7 +3,6 @@
 #include "tests/thread/fixture.h"
 
 #include <gossamer/scope.h>
-#include <stdatomic.h>
 
 enum { MEMBERS = 20 };
 
@@ -50,7 +49,7 @@ static void spawn_members(struct gs_scope *scope, gs_scope_fn *fn, int count)
         MUST_EQ(gs_scope_spawn(scope, fn, NULL, GS_NEVER), 0);
 }
 
-static void *run_empty(void *unused)
+THREAD_TEST(scope_without_members_ends_at_once, run_both)
 {
     struct gs_scope scope = {0}, canceled = {0};
     MUST_EQ(gs_scope_wait(&scope, GS_NEVER), 0);
@@ -58,22 +57,15 @@ static void *run_empty(void *unused)
     gs_scope_cancel(&canceled);
     MUST_EQ(gs_scope_spawn(&canceled, succeed, NULL, GS_NEVER), -ECANCELED);
     MUST_EQ(gs_scope_wait(&canceled, GS_NEVER), 0);
-    return unused;
 }
 
-TEST(scope_without_members_ends_at_once)
-{
-    run_both(run_empty);
-}
-
-static void *wait_for_all(void *unused)
+THREAD(wait_for_all)
 {
     struct gs_scope scope = {0};
     reset();
     spawn_members(&scope, succeed, MEMBERS);
     MUST_EQ(gs_scope_wait(&scope, GS_NEVER), 0);
     MUST_EQ(atomic_load(&ended), MEMBERS);
-    return unused;
 }
 
 TEST(wait_returns_when_all_members_have_ended)
@@ -81,7 +73,7 @@ TEST(wait_returns_when_all_members_have_ended)
     run_both(wait_for_all);
 }
 
-static void *use_stacks_again(void *unused)
+THREAD_TEST(stacks_of_members_that_have_ended_are_used_again, run_on_one)
 {
     struct gs_threads_stats before, after;
     wait_for_all(NULL);
@@ -90,15 +82,9 @@ static void *use_stacks_again(void *unused)
         wait_for_all(NULL);
     gs_threads_stats(&after);
     MUST_EQ(after.stacks, before.stacks);
-    return unused;
 }
 
-TEST(stacks_of_members_that_have_ended_are_used_again)
-{
-    run_with(1, use_stacks_again);
-}
-
-static void *fail_one(void *unused)
+THREAD_TEST(first_error_cancels_the_other_members_and_is_returned, run_both)
 {
     struct gs_scope scope = {0};
     reset();
@@ -107,15 +93,9 @@ static void *fail_one(void *unused)
     MUST_EQ(gs_scope_wait(&scope, GS_NEVER), -EIO);
     MUST_EQ(atomic_load(&ended), MEMBERS);
     MUST_EQ(gs_scope_spawn(&scope, succeed, NULL, GS_NEVER), -ECANCELED);
-    return unused;
 }
 
-TEST(first_error_cancels_the_other_members_and_is_returned)
-{
-    run_both(fail_one);
-}
-
-static void *cancel_scope(void *unused)
+THREAD_TEST(cancellation_is_no_error_but_an_error_afterwards_is_one, run_both)
 {
     struct gs_scope quiet = {0}, failing = {0};
     reset();
@@ -129,15 +109,9 @@ static void *cancel_scope(void *unused)
     gs_scope_cancel(&failing);
     MUST_EQ(gs_scope_wait(&failing, GS_NEVER), -EIO);
     MUST_EQ(gs_scope_spawn(&failing, succeed, NULL, GS_NEVER), -ECANCELED);
-    return unused;
 }
 
-TEST(cancellation_is_no_error_but_an_error_afterwards_is_one)
-{
-    run_both(cancel_scope);
-}
-
-static void *time_out(void *unused)
+THREAD_TEST(members_are_canceled_at_the_deadline_and_still_waited_for, run_both)
 {
     struct gs_scope scope = {0}, never = {0};
     reset();
@@ -147,12 +121,6 @@ static void *time_out(void *unused)
     spawn_members(&never, wait_forever, 1);
     MUST_EQ(gs_scope_wait(&never, 0), -ETIMEDOUT);
     MUST_EQ(atomic_load(&ended), MEMBERS + 1);
-    return unused;
-}
-
-TEST(members_are_canceled_at_the_deadline_and_still_waited_for)
-{
-    run_both(time_out);
 }
 
 static void *own(void *unused)
@@ -165,7 +133,7 @@ static void *own(void *unused)
     return error_of(err);
 }
 
-static void *cancel_owner(void *unused)
+THREAD_TEST(cancellation_of_the_owner_cancels_the_members_and_is_reported, run_both)
 {
     reset();
     struct gs_thread *owner = spawn(own, NULL);
@@ -173,12 +141,6 @@ static void *cancel_owner(void *unused)
         gs_thread_yield();
     gs_thread_cancel(owner);
     MUST_EQ((intptr_t)join(owner), -ECANCELED);
-    return unused;
-}
-
-TEST(cancellation_of_the_owner_cancels_the_members_and_is_reported)
-{
-    run_both(cancel_owner);
 }
 
 static int cancel_self(void *unused)
@@ -188,7 +150,7 @@ static int cancel_self(void *unused)
     return gs_thread_sleep(GS_NEVER);
 }
 
-static void *cancel_member(void *unused)
+THREAD_TEST(member_that_was_canceled_by_others_fails, run_both)
 {
     struct gs_scope scope = {0};
     reset();
@@ -196,12 +158,6 @@ static void *cancel_member(void *unused)
     MUST_EQ(gs_scope_spawn(&scope, cancel_self, NULL, GS_NEVER), 0);
     MUST_EQ(gs_scope_wait(&scope, GS_NEVER), -ECANCELED);
     MUST_EQ(atomic_load(&ended), 1);
-    return unused;
-}
-
-TEST(member_that_was_canceled_by_others_fails)
-{
-    run_both(cancel_member);
 }
 
 /* ---- Spawns by members, and limits ---- */
@@ -234,7 +190,7 @@ static int grow(void *branch_)
     return err;
 }
 
-static void *grow_tree(void *unused)
+THREAD_TEST(members_spawn_into_their_scope, run_both)
 {
     static struct tree tree;
     struct branch *root = malloc(sizeof *root);
@@ -244,12 +200,6 @@ static void *grow_tree(void *unused)
     MUST_EQ(gs_scope_spawn(&tree.scope, grow, root, GS_NEVER), 0);
     MUST_EQ(gs_scope_wait(&tree.scope, GS_NEVER), 0);
     MUST_EQ(atomic_load(&tree.count), 127);
-    return unused;
-}
-
-TEST(members_spawn_into_their_scope)
-{
-    run_both(grow_tree);
 }
 
 static atomic_int present;
@@ -265,7 +215,7 @@ static int be_few(void *unused)
     return 0;
 }
 
-static void *limit(void *unused)
+THREAD_TEST(limit_holds_and_spawn_waits_for_a_place, run_both)
 {
     const struct gs_thread_attributes attributes = {.name = "few", .migrates = true};
     struct gs_scope scope = {.max_threads = 3, .attributes = &attributes};
@@ -273,15 +223,9 @@ static void *limit(void *unused)
     spawn_members(&scope, be_few, 10 * MEMBERS);
     MUST_EQ(gs_scope_wait(&scope, GS_NEVER), 0);
     MUST_EQ(atomic_load(&ended), 10 * MEMBERS);
-    return unused;
 }
 
-TEST(limit_holds_and_spawn_waits_for_a_place)
-{
-    run_both(limit);
-}
-
-static void *limit_ends(void *unused)
+THREAD_TEST(spawn_without_a_place_times_out, run_both)
 {
     struct gs_scope scope = {.max_threads = 2};
     reset();
@@ -290,12 +234,6 @@ static void *limit_ends(void *unused)
     MUST_EQ(gs_scope_spawn(&scope, succeed, NULL, after(GS_MILLISECOND)), -ETIMEDOUT);
     MUST_EQ(gs_scope_wait(&scope, 0), -ETIMEDOUT);
     MUST_EQ(atomic_load(&started), 2);
-    return unused;
-}
-
-TEST(spawn_without_a_place_times_out)
-{
-    run_both(limit_ends);
 }
 
 static void *spawn_too_many(void *scope)
@@ -303,7 +241,7 @@ static void *spawn_too_many(void *scope)
     return error_of(gs_scope_spawn(scope, succeed, NULL, GS_NEVER));
 }
 
-static void *cancel_spawns(void *unused)
+THREAD_TEST(cancellation_ends_spawns_that_wait_for_a_place, run_both)
 {
     struct gs_scope scope = {.max_threads = 1};
     reset();
@@ -317,12 +255,6 @@ static void *cancel_spawns(void *unused)
     MUST_EQ((intptr_t)join(other), -ECANCELED);
     MUST_EQ(gs_scope_wait(&scope, GS_NEVER), 0);
     MUST_EQ(atomic_load(&started), 1);
-    return unused;
-}
-
-TEST(cancellation_ends_spawns_that_wait_for_a_place)
-{
-    run_both(cancel_spawns);
 }
 
 /* ---- The end of a member ---- */
@@ -347,7 +279,7 @@ static int leave_late(void *unused)
     return gs_thread_set_value(key, &ended);
 }
 
-static void *end_members(void *unused)
+THREAD(end_members)
 {
     struct gs_scope scope = {0};
     reset();
@@ -355,7 +287,6 @@ static void *end_members(void *unused)
     spawn_members(&scope, leave_late, MEMBERS);
     MUST_EQ(gs_scope_wait(&scope, GS_NEVER), 0);
     MUST_EQ(atomic_load(&ended), MEMBERS);
-    return unused;
 }
 
 TEST(members_have_ended_with_the_destructors_of_their_values)
@@ -365,7 +296,7 @@ TEST(members_have_ended_with_the_destructors_of_their_values)
     run_both(end_members);
 }
 
-static void *refuse(void *unused)
+THREAD_TEST(invalid_attributes_are_refused_and_leave_no_member, run_both)
 {
     char stack[8];
     const struct gs_thread_attributes with_stack = {.stack = stack, .stack_size = sizeof stack},
@@ -375,12 +306,6 @@ static void *refuse(void *unused)
     scope.attributes = &no_worker;
     MUST_EQ(gs_scope_spawn(&scope, succeed, NULL, GS_NEVER), -EINVAL);
     MUST_EQ(gs_scope_wait(&scope, GS_NEVER), 0);
-    return unused;
-}
-
-TEST(invalid_attributes_are_refused_and_leave_no_member)
-{
-    run_both(refuse);
 }
 
 static int spawn_nested(void *unused)
@@ -391,7 +316,7 @@ static int spawn_nested(void *unused)
     return gs_scope_wait(&scope, GS_NEVER);
 }
 
-static void *nest(void *unused)
+THREAD_TEST(cancellation_reaches_nested_scopes, run_both)
 {
     struct gs_scope scope = {0};
     reset();
@@ -401,10 +326,4 @@ static void *nest(void *unused)
     MUST_EQ(gs_scope_spawn(&scope, fail_with, error_of(-EIO), GS_NEVER), 0);
     MUST_EQ(gs_scope_wait(&scope, GS_NEVER), -EIO);
     MUST_EQ(atomic_load(&ended), 3 * MEMBERS);
-    return unused;
-}
-
-TEST(cancellation_reaches_nested_scopes)
-{
-    run_both(nest);
 }

@@ -4,7 +4,6 @@
 #include "tests/thread/fixture.h"
 
 #include <gossamer/scope.h>
-#include <stdatomic.h>
 
 enum { WORKERS = 3, OWNERS = 6, ROUNDS_MIN = 30, TIME_MS = 400 };
 enum { POISON = 0x5a };
@@ -138,14 +137,13 @@ static void *own_many(void *number)
     return NULL;
 }
 
-static void *run_owners(void *unused)
+THREAD(run_owners)
 {
     struct gs_thread *owners[OWNERS];
     for (uintptr_t i = 0; i < OWNERS; i++)
         owners[i] = spawn(own_many, (void *)i);
     for (int i = 0; i < OWNERS; i++)
         join(owners[i]);
-    return unused;
 }
 
 TEST(scopes_that_end_in_any_way_leave_nothing_behind)

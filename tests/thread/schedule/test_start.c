@@ -3,11 +3,6 @@
 #include "thread/schedule/worker.h"
 
 #include <dirent.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
 
 /* Each system call, allocation and creation of a kernel thread that the start of the runtime needs
  * fails once. The run must either work without it, or return an error and leak nothing. In this
@@ -98,15 +93,14 @@ static void *do_nothing(void *unused)
     return unused;
 }
 
-static void *sleep_a_little(void *unused)
+THREAD(sleep_a_little)
 {
     int err = gs_thread_sleep(after(GS_MICROSECOND));
     MUST(!err || err == -ENOMEM);
-    return unused;
 }
 
 /* Uses stacks of all sizes, so that some are new each time. */
-static void *use_some(void *unused)
+THREAD(use_some)
 {
     for (int i = 0; i < 8; i++) {
         const struct gs_thread_attributes attributes = {.stack_size = (size_t)4096 << 2 * (i % 4),
@@ -117,7 +111,6 @@ static void *use_some(void *unused)
         if (!err)
             join(thread);
     }
-    return unused;
 }
 
 /* The monitor finds no worker stuck: otherwise it might start an extra worker, because all workers
@@ -186,11 +179,10 @@ TEST(every_kernel_thread_of_a_start_may_fail)
     CHECK_EQ(n, 3); /* two workers and the monitor */
 }
 
-static void *compute_until_refused(void *unused)
+THREAD(compute_until_refused)
 {
     while (atomic_load(&is_refused_late))
         ;
-    return unused;
 }
 
 /* Both workers are stuck, and a thread could run on another one. Until that is refused, they are
@@ -275,14 +267,13 @@ static void *block(void *unused)
 }
 
 /* Two threads are stuck on two workers, so two more need an extra worker. */
-static void *need_extra_worker(void *unused)
+THREAD(need_extra_worker)
 {
     struct gs_thread *threads[4];
     for (int i = 0; i < 4; i++)
         threads[i] = spawn(block, NULL);
     for (int i = 0; i < 4; i++)
         join(threads[i]);
-    return unused;
 }
 
 TEST(spare_that_cannot_be_started_is_tried_again)
@@ -327,7 +318,7 @@ static int read_one(int fd)
 }
 
 /* The run has no entry for any descriptor yet. */
-static void *use_first(void *unused)
+THREAD_TEST(first_call_for_a_descriptor_without_memory_is_no_bad_descriptor, run_on_one)
 {
     static int (*const first_calls[])(int fd) = {wait_for, poll_one, select_one, accept_one,
                                                  read_one};
@@ -341,12 +332,6 @@ static void *use_first(void *unused)
     }
     close(pipe[0]);
     close(pipe[1]);
-    return unused;
-}
-
-TEST(first_call_for_a_descriptor_without_memory_is_no_bad_descriptor)
-{
-    run_with(1, use_first);
 }
 
 /* ---- Runs of several kernel threads ---- */
@@ -356,7 +341,7 @@ static void *return_at_once(void *unused)
     return unused;
 }
 
-static void *run_in_turn(void *unused)
+THREAD(run_in_turn)
 {
     const struct gs_threads_options options = {.workers = 2};
     for (int i = 0; i < 5; i++) {
@@ -365,7 +350,6 @@ static void *run_in_turn(void *unused)
             sched_yield();
         MUST_EQ(err, 0);
     }
-    return unused;
 }
 
 TEST(run_that_begins_when_that_of_another_kernel_thread_has_ended_sees_what_it_left)

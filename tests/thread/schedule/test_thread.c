@@ -8,17 +8,10 @@ static void *add_one(void *argument)
     return (char *)argument + 1;
 }
 
-static void *join_one(void *unused)
+THREAD_TEST(join_returns_what_the_thread_returned, run_both)
 {
     char bytes[2];
-    (void)unused;
     MUST(join(spawn(add_one, bytes)) == bytes + 1);
-    return NULL;
-}
-
-TEST(join_returns_what_the_thread_returned)
-{
-    run_both(join_one);
 }
 
 static void *exit_early(void *argument)
@@ -48,10 +41,9 @@ static void *log_twice(void *letter)
     return NULL;
 }
 
-static void *take_turns(void *unused)
+THREAD_TEST(yield_lets_other_threads_run_in_turn, run_on_one)
 {
     struct gs_thread *threads[3];
-    (void)unused;
     clear_calls();
     threads[0] = spawn(log_twice, "a");
     threads[1] = spawn(log_twice, "b");
@@ -59,35 +51,21 @@ static void *take_turns(void *unused)
     for (int i = 0; i < 3; i++)
         join(threads[i]);
     MUST(!strcmp(calls, "abcabc"));
-    return NULL;
 }
 
-TEST(yield_lets_other_threads_run_in_turn)
-{
-    run_with(1, take_turns);
-}
-
-static void *spawn_many(void *unused)
+THREAD_TEST(many_threads_live_at_once, run_both)
 {
     enum { MANY = 2000 };
     static struct gs_thread *threads[MANY];
-    (void)unused;
     for (int i = 0; i < MANY; i++)
         threads[i] = spawn(add_one, &calls[i % 100]);
     for (int i = MANY; i--;)
         MUST(join(threads[i]) == &calls[i % 100 + 1]);
-    return NULL;
 }
 
-TEST(many_threads_live_at_once)
-{
-    run_both(spawn_many);
-}
-
-static void *reuse(void *unused)
+THREAD_TEST(stack_of_a_finished_thread_is_used_again, run_on_one)
 {
     struct gs_threads_stats before, now;
-    (void)unused;
     join(spawn(add_one, calls));
     gs_threads_stats(&before);
     for (int i = 0; i < 500; i++)
@@ -96,15 +74,9 @@ static void *reuse(void *unused)
     MUST_EQ(now.stacks, before.stacks);
     MUST_EQ(now.spawned, before.spawned + 500);
     MUST_EQ(now.live, 1);
-    return NULL;
 }
 
-TEST(stack_of_a_finished_thread_is_used_again)
-{
-    run_with(1, reuse);
-}
-
-static void *reuse_detached(void *unused)
+THREAD_TEST(stack_of_a_finished_thread_that_nobody_joins_is_used_again, run_on_one)
 {
     struct gs_threads_stats before, now;
     /* More than were ever in use in this program: those are reused, too. */
@@ -117,33 +89,23 @@ static void *reuse_detached(void *unused)
     gs_threads_stats(&now);
     MUST_EQ(now.stacks, before.stacks);
     MUST_EQ(now.live, 1);
-    return unused;
-}
-
-TEST(stack_of_a_finished_thread_that_nobody_joins_is_used_again)
-{
-    run_with(1, reuse_detached);
 }
 
 static int ended;
 
-static void *count_end(void *unused)
+THREAD(count_end)
 {
-    (void)unused;
     gs_thread_yield();
     __atomic_fetch_add(&ended, 1, __ATOMIC_SEQ_CST);
-    return NULL;
 }
 
-static void *detach(void *unused)
+THREAD(detach)
 {
-    (void)unused;
     MUST_EQ(gs_thread_spawn(NULL, count_end, NULL, NULL), 0);
     gs_thread_detach(spawn(count_end, NULL));
     struct gs_thread *late = spawn(count_end, NULL);
     MUST_EQ(gs_thread_sleep(after(20 * GS_MILLISECOND)), 0);
     gs_thread_detach(late);
-    return NULL;
 }
 
 TEST(run_returns_when_detached_threads_have_ended_too)
@@ -155,7 +117,7 @@ TEST(run_returns_when_detached_threads_have_ended_too)
     CHECK_EQ(ended, 6);
 }
 
-static void *reuse_detached_before_the_end(void *unused)
+THREAD_TEST(stack_of_a_thread_that_was_detached_before_its_end_is_used_again, run_on_one)
 {
     struct gs_threads_stats before, now;
     join(spawn(add_one, calls));
@@ -166,12 +128,6 @@ static void *reuse_detached_before_the_end(void *unused)
     }
     gs_threads_stats(&now);
     MUST_EQ(now.stacks, before.stacks);
-    return unused;
-}
-
-TEST(stack_of_a_thread_that_was_detached_before_its_end_is_used_again)
-{
-    run_with(1, reuse_detached_before_the_end);
 }
 
 static void *wait_to_end(void *may_end)
@@ -180,9 +136,8 @@ static void *wait_to_end(void *may_end)
     return NULL;
 }
 
-static void *join_with_deadline(void *unused)
+THREAD_TEST(join_gives_up_at_its_deadline_and_can_be_repeated, run_both)
 {
-    (void)unused;
     struct gs_semaphore may_end = {0};
     struct gs_thread *thread = spawn(wait_to_end, &may_end);
     MUST_EQ(gs_thread_join(thread, 0, NULL), -ETIMEDOUT);
@@ -190,12 +145,6 @@ static void *join_with_deadline(void *unused)
     MUST_EQ(gs_thread_join(gs_thread_self(), GS_NEVER, NULL), -EDEADLK);
     gs_semaphore_post(&may_end);
     join(thread);
-    return NULL;
-}
-
-TEST(join_gives_up_at_its_deadline_and_can_be_repeated)
-{
-    run_both(join_with_deadline);
 }
 
 static uint64_t first_wake_ns;
@@ -223,41 +172,27 @@ static bool sleep_together(uint64_t wait_ns)
 }
 
 /* On a busy machine, they may start late. */
-static void *sleep_all(void *unused)
+THREAD_TEST(threads_sleep_until_their_deadlines, run_on_one)
 {
     uint64_t wait_ns = 10 * GS_MILLISECOND;
     while (!sleep_together(wait_ns))
         wait_ns *= 2;
     MUST(!strcmp(calls, "abcd"));
-    return unused;
-}
-
-TEST(threads_sleep_until_their_deadlines)
-{
-    run_with(1, sleep_all);
 }
 
 static void *check_name(void *unused)
 {
-    (void)unused;
     MUST(!strcmp(gs_thread_name(gs_thread_self()), "a name that is far too "));
-    return NULL;
+    return unused;
 }
 
-static void *name_thread(void *unused)
+THREAD_TEST(name_is_copied_as_far_as_it_fits, run_both)
 {
     const struct gs_thread_attributes attributes = {.name =
                                                         "a name that is far too long to be kept"};
     struct gs_thread *thread;
-    (void)unused;
     MUST_EQ(gs_thread_spawn(&attributes, check_name, NULL, &thread), 0);
     join(thread);
-    return NULL;
-}
-
-TEST(name_is_copied_as_far_as_it_fits)
-{
-    run_both(name_thread);
 }
 
 static void *use_stack(void *n)
@@ -267,20 +202,13 @@ static void *use_stack(void *n)
     return (void *)(intptr_t)bytes[*(size_t *)n - 1];
 }
 
-static void *large_stack(void *unused)
+THREAD_TEST(stack_has_the_requested_size, run_both)
 {
     const struct gs_thread_attributes attributes = {.stack_size = 1 << 20};
     struct gs_thread *thread;
     size_t n = 600000;
-    (void)unused;
     MUST_EQ(gs_thread_spawn(&attributes, use_stack, &n, &thread), 0);
     MUST(join(thread) == (void *)7);
-    return NULL;
-}
-
-TEST(stack_has_the_requested_size)
-{
-    run_both(large_stack);
 }
 
 static void *return_address(void *ret_address)
@@ -291,35 +219,26 @@ static void *return_address(void *ret_address)
     return &here == ret_address ? NULL : ret_address;
 }
 
-static void *own_stack(void *unused)
+THREAD_TEST(thread_runs_on_a_stack_of_the_callers, run_both)
 {
     enum { SIZE = 128 << 10 };
     char *stack = malloc(SIZE), *address = NULL;
     struct gs_thread_attributes attributes = {.stack = stack, .stack_size = SIZE};
     struct gs_thread *thread;
-    (void)unused;
     MUST(stack);
     MUST_EQ(gs_thread_spawn(&attributes, return_address, &address, &thread), 0);
     MUST(join(thread) == &address);
     MUST(address > stack && address < stack + SIZE);
     free(stack);
-    return NULL;
 }
 
-TEST(thread_runs_on_a_stack_of_the_callers)
+THREAD(round_up)
 {
-    run_both(own_stack);
-}
-
-static void *round_up(void *unused)
-{
-    (void)unused;
     MUST_EQ(fesetround(FE_UPWARD), 0);
     for (int i = 0; i < 100; i++) {
         gs_thread_yield();
         MUST_EQ(fegetround(), FE_UPWARD);
     }
-    return NULL;
 }
 
 static void *end_rounding_up(void *argument)
@@ -328,17 +247,16 @@ static void *end_rounding_up(void *argument)
     return argument;
 }
 
-static void *wait_for_ends(void *argument)
+THREAD(wait_for_ends)
 {
     for (int i = 0; i < 200; i++) { /* more than there are switches between two ticks */
         MUST(join(spawn(end_rounding_up, &i)) == &i);
         MUST_EQ(fegetround(), FE_TONEAREST);
     }
-    return argument;
 }
 
 /* They are joined by threads of all priorities, one alone first, then two side by side. */
-static void *join_at_each_priority(void *unused)
+THREAD_TEST(thread_that_ends_switches_to_the_one_that_joins_it, run_both)
 {
     for (int priority = GS_PRIORITY_NORMAL; priority <= GS_PRIORITY_LOW; priority++) {
         struct gs_thread_attributes attributes = {.priority = (enum gs_priority)priority};
@@ -349,12 +267,6 @@ static void *join_at_each_priority(void *unused)
         for (int i = 0; i < 2; i++)
             MUST(join(each[i]) == &each[i]);
     }
-    return unused;
-}
-
-TEST(thread_that_ends_switches_to_the_one_that_joins_it)
-{
-    run_both(join_at_each_priority);
 }
 
 static struct gs_thread *canceled_joiner;
@@ -381,16 +293,10 @@ static void *join_while_canceled(void *argument)
     return argument;
 }
 
-static void *cancel_joiners(void *unused)
+THREAD_TEST(thread_that_ends_when_its_joiner_was_just_canceled_is_joined_or_detached, run_both)
 {
     for (int i = 0; i < 100; i++)
         MUST(join(spawn(join_while_canceled, &i)) == &i);
-    return unused;
-}
-
-TEST(thread_that_ends_when_its_joiner_was_just_canceled_is_joined_or_detached)
-{
-    run_both(cancel_joiners);
 }
 
 static char turns[8];
@@ -408,14 +314,13 @@ static void *spawn_and_end(void *argument)
     return NULL;
 }
 
-static void *join_behind_others(void *unused)
+THREAD(join_behind_others)
 {
     struct gs_thread *other;
     turns[0] = 0;
     join(spawn(spawn_and_end, &other));
     take_turn("c");
     join(other);
-    return unused;
 }
 
 TEST(thread_that_joins_one_that_has_ended_waits_for_its_turn)
@@ -435,7 +340,7 @@ static unsigned control_of_sse(void)
 }
 
 /* Only the control word of SSE differs. */
-static void *flush_to_zero(void *unused)
+THREAD(flush_to_zero)
 {
     unsigned mine = control_of_sse() | FLUSH_TO_ZERO;
     __builtin_ia32_ldmxcsr(mine);
@@ -443,10 +348,9 @@ static void *flush_to_zero(void *unused)
         gs_thread_yield();
         MUST_EQ(control_of_sse(), mine);
     }
-    return unused;
 }
 
-static void *keep_subnormals(void *unused)
+THREAD_TEST(control_word_of_sse_belongs_to_the_thread, run_both)
 {
     unsigned mine = control_of_sse();
     struct gs_thread *thread = spawn(flush_to_zero, NULL);
@@ -456,37 +360,23 @@ static void *keep_subnormals(void *unused)
     }
     join(thread);
     MUST_EQ(control_of_sse(), mine);
-    return unused;
-}
-
-TEST(control_word_of_sse_belongs_to_the_thread)
-{
-    run_both(keep_subnormals);
 }
 #endif
 
-static void *keep_rounding(void *unused)
+THREAD_TEST(rounding_mode_belongs_to_the_thread, run_on_one)
 {
-    (void)unused;
     struct gs_thread *thread = spawn(round_up, NULL);
     for (int i = 0; i < 50; i++) {
         gs_thread_yield();
         MUST_EQ(fegetround(), FE_TONEAREST);
     }
     join(thread);
-    return NULL;
-}
-
-TEST(rounding_mode_belongs_to_the_thread)
-{
-    run_with(1, keep_rounding);
 }
 
 static void *run_again(void *unused)
 {
-    (void)unused;
     MUST_EQ(gs_threads_run(NULL, run_again, NULL, NULL), -EBUSY);
-    return NULL;
+    return unused;
 }
 
 TEST(second_run_at_the_same_time_is_refused)
@@ -495,19 +385,12 @@ TEST(second_run_at_the_same_time_is_refused)
     CHECK(!gs_thread_self());
 }
 
-static void *spawn_wrongly(void *unused)
+THREAD_TEST(attributes_that_make_no_sense_are_refused, run_both)
 {
     struct gs_thread_attributes attributes = {.worker = 9};
-    (void)unused;
     MUST_EQ(gs_thread_spawn(&attributes, add_one, NULL, NULL), -EINVAL);
     attributes = (struct gs_thread_attributes){.priority = (enum gs_priority)7};
     MUST_EQ(gs_thread_spawn(&attributes, add_one, NULL, NULL), -EINVAL);
-    return NULL;
-}
-
-TEST(attributes_that_make_no_sense_are_refused)
-{
-    run_both(spawn_wrongly);
 }
 
 TEST(unsupported_stack_size_is_refused)

@@ -3,7 +3,6 @@
 #include "thread/schedule/thread.h"
 
 #include <dlfcn.h>
-#include <sys/mman.h>
 
 /* Threads with their own thread-local storage, which the dynamic linker creates as for kernel
  * threads; and threads that start in a context of the caller. */
@@ -50,7 +49,7 @@ __attribute__((noinline)) static unsigned *own_count(void)
     return address;
 }
 
-static void *count_alone(void *unused)
+THREAD(count_alone)
 {
     for (unsigned i = 0; i < ROUNDS; i++) {
         MUST_EQ(*own_count(), i);
@@ -62,16 +61,14 @@ static void *count_alone(void *unused)
         MUST(gs_thread_self());
         MUST(worker_current()->current == gs_thread_self());
     }
-    return unused;
 }
 
-static void *count_together(void *unused)
+THREAD(count_together)
 {
     for (int i = 0; i < ROUNDS; i++) {
         ++*own_count();
         gs_thread_yield();
     }
-    return unused;
 }
 
 static void *count_in_all(void *unused)
@@ -165,7 +162,7 @@ static void *free_often(void *freeing)
     return NULL;
 }
 
-static void *free_in_all(void *unused)
+THREAD(free_in_all)
 {
     struct gs_thread *threads[FREEING];
     struct freeing freeing[FREEING];
@@ -177,7 +174,6 @@ static void *free_in_all(void *unused)
     }
     for (int i = 0; i < FREEING; i++)
         join(threads[i]);
-    return unused;
 }
 
 TEST(storage_of_a_thread_may_be_unmapped_when_the_thread_was_joined)
@@ -189,14 +185,13 @@ TEST(storage_of_a_thread_may_be_unmapped_when_the_thread_was_joined)
 }
 
 #ifdef __x86_64__
-static void *refuse_stack(void *unused)
+THREAD(refuse_stack)
 {
     static char stack[16384];
     const struct gs_thread_attributes attributes = {
         .stack = stack, .stack_size = sizeof stack, .thread_pointer = stack};
     struct gs_thread *thread;
     MUST_EQ(gs_thread_spawn(&attributes, count_alone, NULL, &thread), -EOPNOTSUPP);
-    return unused;
 }
 
 TEST(thread_pointer_works_where_the_gs_base_cannot_be_set)
@@ -254,7 +249,7 @@ void entered(uintptr_t first, uintptr_t last, const void *sp)
     gs_thread_exit(own_stack);
 }
 
-static void *start_in_context(void *unused)
+THREAD(start_in_context)
 {
     struct gs_thread_start start = {.pc = (void *)enter, .sp = own_stack + sizeof own_stack};
     start.preserved[FIRST] = 11;
@@ -265,7 +260,6 @@ static void *start_in_context(void *unused)
     MUST_EQ(gs_thread_spawn(&attributes, NULL, NULL, &thread), 0);
     MUST(join(thread) == own_stack);
     MUST(has_entered);
-    return unused;
 }
 
 TEST(thread_starts_in_the_context_that_it_is_given)

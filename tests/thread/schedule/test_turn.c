@@ -2,14 +2,6 @@
 #include "tests/thread/fixture.h"
 #include "thread/context/sanitizer.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <stdatomic.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
-#include <time.h>
-
 #define RUN_NS (200 * GS_MILLISECOND)
 #define SLEEP_NS GS_MILLISECOND
 /* Times at which the sleeper must have been awake while the other thread ran. Of 200 that are
@@ -20,24 +12,20 @@ static atomic_bool is_over;
 static atomic_uint awake, ran;
 static int pair[2];
 
-static void *sleep_often(void *unused)
+THREAD(sleep_often)
 {
-    (void)unused;
     while (!atomic_load(&is_over)) {
         MUST_EQ(gs_thread_sleep(gs_clock_now() + SLEEP_NS), 0);
         atomic_fetch_add(&awake, 1);
     }
-    return NULL;
 }
 
-static void *count_turns(void *unused)
+THREAD(count_turns)
 {
-    (void)unused;
     while (!atomic_load(&is_over)) {
         atomic_fetch_add(&ran, 1);
         gs_thread_yield();
     }
-    return NULL;
 }
 
 static void connect_pair(void)
@@ -93,17 +81,11 @@ static void send_and_receive(void)
     MUST_EQ(gs_recv(pair[1], bytes, sizeof bytes, 0, GS_NEVER), sizeof bytes);
 }
 
-static void *beside_a_busy_socket(void *unused)
+THREAD_TEST(thread_that_always_finds_bytes_in_a_socket_lets_others_run, run_on_one)
 {
     connect_pair();
     run_beside(send_and_receive);
     close_pair();
-    return unused;
-}
-
-TEST(thread_that_always_finds_bytes_in_a_socket_lets_others_run)
-{
-    run_with(1, beside_a_busy_socket);
 }
 
 static ssize_t ignore(void *unused, const void *bytes, size_t n)
@@ -119,17 +101,11 @@ static void send_and_receive_with(void)
     MUST_EQ(gs_recv_with(pair[1], ignore, NULL, GS_NEVER), 4);
 }
 
-static void *beside_recv_with(void *unused)
+THREAD_TEST(thread_that_receives_into_the_workers_buffer_lets_others_run, run_on_one)
 {
     connect_pair();
     run_beside(send_and_receive_with);
     close_pair();
-    return unused;
-}
-
-TEST(thread_that_receives_into_the_workers_buffer_lets_others_run)
-{
-    run_with(1, beside_recv_with);
 }
 
 static int file;
@@ -140,7 +116,7 @@ static void read_file(void)
     MUST_EQ(gs_pread(file, bytes, sizeof bytes, 0, GS_NEVER), sizeof bytes);
 }
 
-static void *beside_a_cached_file(void *unused)
+THREAD_TEST(thread_that_reads_a_file_from_the_page_cache_lets_others_run, run_on_one)
 {
     char name[] = "/tmp/gossamer-turn-XXXXXX";
     file = mkostemp(name, O_CLOEXEC);
@@ -150,12 +126,6 @@ static void *beside_a_cached_file(void *unused)
     read_file();
     run_beside(read_file);
     gs_close(file);
-    return unused;
-}
-
-TEST(thread_that_reads_a_file_from_the_page_cache_lets_others_run)
-{
-    run_with(1, beside_a_cached_file);
 }
 
 static void poll_socket(void)
@@ -165,21 +135,15 @@ static void poll_socket(void)
     MUST_EQ(gs_wait_writable(pair[0], GS_NEVER), 0);
 }
 
-static void *beside_a_ready_descriptor(void *unused)
+THREAD_TEST(thread_that_waits_for_a_ready_descriptor_lets_others_run, run_on_one)
 {
     connect_pair();
     run_beside(poll_socket);
     close_pair();
-    return unused;
-}
-
-TEST(thread_that_waits_for_a_ready_descriptor_lets_others_run)
-{
-    run_with(1, beside_a_ready_descriptor);
 }
 
 /* Long enough to use up every budget. */
-static void *call_without_waiting(void *unused)
+THREAD(call_without_waiting)
 {
     char byte;
     connect_pair();
@@ -195,7 +159,6 @@ static void *call_without_waiting(void *unused)
     atomic_store(&is_over, true);
     MUST_EQ(gs_thread_join(other, GS_NEVER, NULL), 0);
     close_pair();
-    return unused;
 }
 
 TEST(calls_that_must_not_wait_do_not_switch)
@@ -206,15 +169,14 @@ TEST(calls_that_must_not_wait_do_not_switch)
 
 /* Sanitizers do not support switching to the worker's stack: there the thread stays on its own. */
 #if !GS_ASAN && !GS_TSAN
-static void *poll_often(void *unused)
+THREAD(poll_often)
 {
     struct gs_poll poll = {.fd = pair[0], .events = GS_WRITE};
     for (uint64_t end_ns = gs_clock_now() + 20 * GS_MILLISECOND; gs_clock_now() < end_ns;)
         MUST_EQ(gs_poll(&poll, 1, GS_NEVER), 1);
-    return unused;
 }
 
-static void *on_the_workers_stack(void *unused)
+THREAD(on_the_workers_stack)
 {
     connect_pair();
     struct gs_thread *other = spawn(count_turns, NULL);
@@ -225,7 +187,6 @@ static void *on_the_workers_stack(void *unused)
     atomic_store(&is_over, true);
     MUST_EQ(gs_thread_join(other, GS_NEVER, NULL), 0);
     close_pair();
-    return unused;
 }
 
 TEST(thread_on_the_workers_stack_is_not_switched)
@@ -238,7 +199,7 @@ TEST(thread_on_the_workers_stack_is_not_switched)
 #define BUSY_THREADS 8
 
 /* The thread sanitizer intercepts socketpair, but not gs_close. */
-static void *be_busy(void *unused)
+THREAD(be_busy)
 {
     char byte = 0;
     int ends[2], type = SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC;
@@ -249,10 +210,9 @@ static void *be_busy(void *unused)
     }
     gs_close(ends[0]);
     gs_close(ends[1]);
-    return unused;
 }
 
-static void *be_busy_together(void *unused)
+THREAD_TEST(busy_threads_of_several_workers_take_turns_and_migrate, run_both)
 {
     const struct gs_thread_attributes migrating = {.migrates = true};
     struct gs_thread *threads[BUSY_THREADS];
@@ -260,12 +220,6 @@ static void *be_busy_together(void *unused)
         MUST_EQ(gs_thread_spawn(i % 2 ? &migrating : NULL, be_busy, NULL, &threads[i]), 0);
     for (int i = 0; i < BUSY_THREADS; i++)
         MUST_EQ(gs_thread_join(threads[i], GS_NEVER, NULL), 0);
-    return unused;
-}
-
-TEST(busy_threads_of_several_workers_take_turns_and_migrate)
-{
-    run_both(be_busy_together);
 }
 
 /* ---- Accepting ---- */
@@ -297,7 +251,7 @@ static void *note_start(void *accepted)
 }
 
 /* Threads that the accepting one has started run before it has accepted all. */
-static void *accept_and_spawn(void *unused)
+THREAD_TEST(connections_of_a_full_accept_queue_are_served_before_all_are_accepted, run_on_one)
 {
     int clients[CLIENTS], fds[CLIENTS], listener = listen_to_clients(clients);
     static unsigned accepted;
@@ -314,12 +268,6 @@ static void *accept_and_spawn(void *unused)
         close(clients[i]);
     }
     gs_close(listener);
-    return unused;
-}
-
-TEST(connections_of_a_full_accept_queue_are_served_before_all_are_accepted)
-{
-    run_with(1, accept_and_spawn);
 }
 
 /* On a busy machine, a connection arrives a moment after the call that makes it. */
@@ -330,7 +278,7 @@ static void await_connection(int listener)
 }
 
 /* Accept without waiting; no other thread runs meanwhile. */
-static void *accept_without_waiting(void *unused)
+THREAD_TEST(accepting_with_deadline_0_does_not_switch, run_on_one)
 {
     int clients[CLIENTS], fds[CLIENTS], listener = listen_to_clients(clients);
     unsigned none = 0;
@@ -348,12 +296,6 @@ static void *accept_without_waiting(void *unused)
         close(clients[i]);
     }
     gs_close(listener);
-    return unused;
-}
-
-TEST(accepting_with_deadline_0_does_not_switch)
-{
-    run_with(1, accept_without_waiting);
 }
 
 /* ---- The end of a turn ---- */
@@ -373,7 +315,7 @@ static void *receive(void *unused)
     return unused;
 }
 
-static void *end_turns(void *unused)
+THREAD_TEST(threads_that_events_make_ready_run_before_one_that_has_ended_its_turn, run_on_one)
 {
     uint64_t deadline_ns = gs_clock_now() + 5 * GS_MILLISECOND;
     atomic_store(&awake, 0);
@@ -390,10 +332,4 @@ static void *end_turns(void *unused)
     MUST_EQ(gs_thread_join(sleeper, GS_NEVER, NULL), 0);
     MUST_EQ(gs_thread_join(receiver, GS_NEVER, NULL), 0);
     close_pair();
-    return unused;
-}
-
-TEST(threads_that_events_make_ready_run_before_one_that_has_ended_its_turn)
-{
-    run_with(1, end_turns);
 }

@@ -4,9 +4,6 @@
 #include <gossamer/io.h>
 #include <gossamer/loop.h>
 #include <gossamer/sync.h>
-#include <stdatomic.h>
-
-#include <errno.h>
 
 static atomic_uint calls[3];
 static int token;
@@ -51,13 +48,12 @@ static void sleep_until_worker_waited(unsigned worker)
 
 static void *answer(void *argument)
 {
-    (void)argument;
     for (int i = 0; i < HAND_OVERS; i++) {
         (void)!gs_semaphore_wait(&there, GS_NEVER);
         gs_semaphore_post(&back);
     }
     sleep_until_worker_waited(2);
-    return NULL;
+    return argument;
 }
 
 static void *ask(void *argument)

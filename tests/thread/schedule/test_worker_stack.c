@@ -2,9 +2,6 @@
 #include "tests/thread/fixture.h"
 #include "thread/context/sanitizer.h"
 
-#include <stdatomic.h>
-#include <sys/mman.h>
-
 enum { THREADS = 6 };
 
 /* ---- Frames ---- */
@@ -78,12 +75,11 @@ static void *fill_worker_stack(void *depth)
     return depth;
 }
 
-static void *count_depth(void *unused)
+THREAD(count_depth)
 {
     int depth = 0;
     MUST(gs_thread_call_on_worker_stack(fill_worker_stack, &depth) == &depth);
     MUST_EQ(depth, 0);
-    return unused;
 }
 
 static void *count_depths(void *unused)
@@ -107,14 +103,13 @@ static void *dump(void *argument)
     return argument;
 }
 
-static void *dump_on_worker_stack(void *unused)
+THREAD(dump_on_worker_stack)
 {
     static gs_thread_fn *const once = dump;
     const struct gs_thread_attributes attributes = {.name = "borrower"};
     struct gs_thread *thread;
     MUST_EQ(gs_thread_spawn(&attributes, call_for_frame, (void *)&once, &thread), 0);
     join(thread);
-    return unused;
 }
 
 static void check_dump(unsigned workers)
@@ -149,15 +144,14 @@ static void *lock(void *argument)
     return argument;
 }
 
-static void *unlock(void *argument)
+THREAD(unlock)
 {
     MUST(gs_mutex_is_owned(&mutex));
     gs_mutex_unlock(&mutex);
     MUST(!gs_mutex_is_owned(&mutex));
-    return argument;
 }
 
-static void *take_over(void *unused)
+THREAD(take_over)
 {
     MUST(!gs_mutex_is_owned(&mutex));
     MUST_EQ(gs_mutex_lock(&mutex, 0), -ETIMEDOUT);
@@ -165,7 +159,6 @@ static void *take_over(void *unused)
     MUST(gs_mutex_is_owned(&mutex));
     is_handed_on = true;
     gs_mutex_unlock(&mutex);
-    return unused;
 }
 
 static bool is_waited_for(void)
@@ -175,7 +168,7 @@ static bool is_waited_for(void)
 
 /* Another thread waits for the mutex, so unlocking hands the mutex over: once in the thread itself,
  * and once in a call on the worker's stack. */
-static void *lock_on_worker_stack(void *unused)
+THREAD_TEST(mutex_locked_in_a_call_on_the_worker_stack_belongs_to_the_thread, run_both)
 {
     for (int unlocks_there = 0; unlocks_there < 2; unlocks_there++) {
         gs_thread_call_on_worker_stack(lock, NULL);
@@ -195,12 +188,6 @@ static void *lock_on_worker_stack(void *unused)
         MUST_EQ(gs_mutex_lock(&mutex, 0), 0);
         gs_thread_call_on_worker_stack(unlock, NULL);
     }
-    return unused;
-}
-
-TEST(mutex_locked_in_a_call_on_the_worker_stack_belongs_to_the_thread)
-{
-    run_both(lock_on_worker_stack);
 }
 
 /* ---- A fork ---- */
@@ -211,15 +198,9 @@ static void *fork_here(void *unused)
     return unused;
 }
 
-static void *fork_on_worker_stack(void *unused)
+THREAD_TEST(call_on_the_worker_stack_may_not_fork, run_both)
 {
     /* With a sanitizer the call is made on the thread's own stack. */
     if (GS_ASAN + GS_TSAN == 0)
         gs_thread_call_on_worker_stack(fork_here, NULL);
-    return unused;
-}
-
-TEST(call_on_the_worker_stack_may_not_fork)
-{
-    run_both(fork_on_worker_stack);
 }

@@ -1,11 +1,6 @@
 #include "tests/thread/stack/overflow.h"
 #include "thread/stack/shared_stack.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-
 static unsigned *depth; /* in memory shared with the child */
 
 __attribute__((noinline)) static int recurse(volatile char *above)

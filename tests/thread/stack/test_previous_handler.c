@@ -2,8 +2,6 @@
  * is no stack overflow, and stack overflows are still reported. */
 #include "tests/thread/stack/overflow.h"
 
-#include <stdatomic.h>
-#include <sys/mman.h>
 #include <ucontext.h>
 
 static char *volatile page;

@@ -3,8 +3,6 @@
 #include "thread/stack/saved_block.h"
 #include "thread/stack/stacks.h"
 
-#include <string.h>
-
 enum { BLOCKS = 6000, LARGE = 57344 };
 
 static struct saved_blocks saved;

@@ -2,11 +2,6 @@
 #include "tests/thread/stack/shared.h"
 #include "thread/context/valgrind.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-
 enum { LOCALS = 40, ROUNDS = 3 };
 
 /* ---- Which threads share stacks ---- */
@@ -168,15 +163,15 @@ static atomic_bool has_been_signaled;
 static int pair[2];
 static long item, sent = 5;
 
-static void sleep_some(void)
-{
-    MUST_EQ(gs_thread_sleep(GS_NEVER), -ECANCELED);
-}
+/* A function that makes a call. */
+#define ACTION(name_, ...)                                                                         \
+    static void name_(void)                                                                        \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
 
-static void park(void)
-{
-    MUST_EQ(gs_thread_park(GS_NEVER), 0);
-}
+ACTION(sleep_some, MUST_EQ(gs_thread_sleep(GS_NEVER), -ECANCELED))
+ACTION(park, MUST_EQ(gs_thread_park(GS_NEVER), 0))
 
 static void receive_byte(void)
 {
@@ -203,40 +198,13 @@ static void read_lock(void)
     gs_rwlock_unlock(&rwlock);
 }
 
-static void take_permit(void)
-{
-    MUST_EQ(gs_semaphore_wait(&semaphore, GS_NEVER), 0);
-}
-
-static void wait_for_group(void)
-{
-    MUST_EQ(gs_wait_group_wait(&group, GS_NEVER), 0);
-}
-
-static void meet(void)
-{
-    MUST(gs_barrier_wait(&barrier, GS_NEVER) >= 0);
-}
-
-static void receive_item(void)
-{
-    MUST_EQ(gs_channel_receive(channel, &item, GS_NEVER), 0);
-}
-
-static void send_item(void)
-{
-    MUST_EQ(gs_channel_send(full, &sent, GS_NEVER), 0);
-}
-
-static void join_target(void)
-{
-    MUST(join(target) == &item);
-}
-
-static void time_out(void)
-{
-    MUST_EQ(gs_thread_park(after(30 * GS_MILLISECOND)), -ETIMEDOUT);
-}
+ACTION(take_permit, MUST_EQ(gs_semaphore_wait(&semaphore, GS_NEVER), 0))
+ACTION(wait_for_group, MUST_EQ(gs_wait_group_wait(&group, GS_NEVER), 0))
+ACTION(meet, MUST(gs_barrier_wait(&barrier, GS_NEVER) >= 0))
+ACTION(receive_item, MUST_EQ(gs_channel_receive(channel, &item, GS_NEVER), 0))
+ACTION(send_item, MUST_EQ(gs_channel_send(full, &sent, GS_NEVER), 0))
+ACTION(join_target, MUST(join(target) == &item))
+ACTION(time_out, MUST_EQ(gs_thread_park(after(30 * GS_MILLISECOND)), -ETIMEDOUT))
 
 static void (*const kinds[])(void) = {
     sleep_some,     park, receive_byte, lock_mutex, wait_at_condition, read_lock, take_permit,

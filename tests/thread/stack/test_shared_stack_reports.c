@@ -4,9 +4,6 @@
 #include "tests/thread/stack/shared.h"
 #include "thread/report/backtrace.h"
 
-#include <stdatomic.h>
-#include <stdlib.h>
-
 static struct gs_semaphore semaphore;
 
 static void *park(void *unused)
@@ -47,15 +44,15 @@ static void *dump(void *unused)
     return unused;
 }
 
-static void dump_with_one(void)
-{
-    run_sharing(1, 1, dump);
-}
+/* A function for a child process. */
+#define RUN(name_, ...)                                                                            \
+    static void name_(void)                                                                        \
+    {                                                                                              \
+        __VA_ARGS__;                                                                               \
+    }
 
-static void dump_with_several(void)
-{
-    run_sharing(3, 1, dump);
-}
+RUN(dump_with_one, run_sharing(1, 1, dump))
+RUN(dump_with_several, run_sharing(3, 1, dump))
 
 TEST(dump_shows_the_calls_of_threads_that_are_evicted)
 {
@@ -101,10 +98,7 @@ static void *dump_canceled(void *unused)
     return unused;
 }
 
-static void run_canceled(void)
-{
-    run_sharing(2, 1, dump_canceled);
-}
+RUN(run_canceled, run_sharing(2, 1, dump_canceled))
 
 TEST(dump_leaves_out_a_thread_that_has_ended_before_its_cancellation_arrives)
 {
@@ -238,10 +232,7 @@ static void *evict_without_memory(void *unused)
     return unused;
 }
 
-static void run_without_memory(void)
-{
-    run_sharing(1, 1, evict_without_memory);
-}
+RUN(run_without_memory, run_sharing(1, 1, evict_without_memory))
 
 TEST(thread_that_cannot_be_evicted_for_lack_of_memory_delays_the_other)
 {
@@ -334,10 +325,7 @@ TEST(shared_stack_is_vacant_in_the_child_of_a_fork)
 
 static struct gs_semaphore may_fork;
 
-static void before_fork(void)
-{
-    MUST_EQ(gs_semaphore_wait(&may_fork, GS_NEVER), 0);
-}
+RUN(before_fork, MUST_EQ(gs_semaphore_wait(&may_fork, GS_NEVER), 0))
 
 static void *fork_and_return(void *unused)
 {

@@ -2,11 +2,7 @@
 #include "tests/thread/stack/overflow.h"
 #include "thread/stack/stacks.h"
 
-#include <pthread.h>
-#include <stdatomic.h>
 #include <sys/auxv.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51

@@ -5,8 +5,6 @@
 #include "thread/stack/stacks.h"
 
 #include <malloc.h>
-#include <sys/resource.h>
-#include <unistd.h>
 
 #define KIB ((size_t)1024)
 #define MIB (1024 * KIB)

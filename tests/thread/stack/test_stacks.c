@@ -3,8 +3,6 @@
 #include "tests/thread/stack/overflow.h"
 #include "thread/stack/stacks.h"
 
-#include <sys/resource.h>
-
 #define KIB ((size_t)1024)
 #define MIB (1024 * KIB)
 #define IS_SANITIZED (GS_ASAN + GS_TSAN > 0)
@@ -317,7 +315,7 @@ static void *use_60_mib(void *unused)
     return unused;
 }
 
-static void *use_and_trim(void *unused)
+THREAD_TEST(sixty_mib_of_the_largest_stack_are_used_and_returned_by_a_trim, run_both)
 {
     struct gs_thread *thread;
     for (int i = 0; i < 3; i++) {
@@ -326,12 +324,6 @@ static void *use_and_trim(void *unused)
         gs_threads_trim();
     }
     MUST(IS_SANITIZED || IS_EMULATED || resident_bytes() < 60 * MIB);
-    return unused;
-}
-
-TEST(sixty_mib_of_the_largest_stack_are_used_and_returned_by_a_trim)
-{
-    run_both(use_and_trim);
 }
 
 static void *hold_many(void *unused)
@@ -354,15 +346,9 @@ TEST(a_hundred_of_the_largest_stacks_take_addresses_but_hardly_memory)
         run_both(hold_many);
 }
 
-static void *ask_for_more(void *unused)
+THREAD_TEST(stack_size_above_the_largest_is_refused, run_both)
 {
     const struct gs_thread_attributes more = {.stack_size = LARGEST + 1};
     struct gs_thread *thread;
     MUST_EQ(gs_thread_spawn(&more, use_small, NULL, &thread), -EINVAL);
-    return unused;
-}
-
-TEST(stack_size_above_the_largest_is_refused)
-{
-    run_both(ask_for_more);
 }

@@ -2,8 +2,6 @@
 #include "tests/thread/stack/shared.h"
 #include "thread/schedule/thread.h"
 
-#include <string.h>
-
 enum { SECRETS = 8000 };
 
 __attribute__((noinline)) static void use_secrets(void)

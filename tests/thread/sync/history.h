@@ -6,8 +6,6 @@
 #include "base/sanitized.h"
 #include "tests/thread/fixture.h"
 
-#include <stdatomic.h>
-
 /* Under the thread sanitizer, the ticks are relaxed, because they must not order accesses that the
  * library does not order. On x86-64 the ticks still order the calls. */
 #if GS_TSAN

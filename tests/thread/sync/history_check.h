@@ -6,8 +6,6 @@
 
 #include "tests/thread/sync/history.h"
 
-#include <stdatomic.h>
-
 /* ---- Levels ---- */
 
 static int levels[2][TICKS_MAX + 1]; /* a quantity between each tick and the next */

@@ -49,16 +49,14 @@ static void pass(size_t capacity)
 
 static void *pass_unbuffered(void *unused)
 {
-    (void)unused;
     pass(0);
-    return NULL;
+    return unused;
 }
 
 static void *pass_buffered(void *unused)
 {
-    (void)unused;
     pass(7);
-    return NULL;
+    return unused;
 }
 
 TEST(items_are_received_once)
@@ -67,10 +65,9 @@ TEST(items_are_received_once)
     run_both(pass_buffered);
 }
 
-static void *in_order(void *unused)
+THREAD_TEST(items_are_received_in_the_order_in_which_they_were_sent, run_both)
 {
     int number;
-    (void)unused;
     open_channels(3);
     struct gs_thread *sender = spawn(send_numbers, (void *)50);
     for (int i = 0; i < 50; i++) {
@@ -79,18 +76,11 @@ static void *in_order(void *unused)
     }
     join(sender);
     free_channels();
-    return NULL;
 }
 
-TEST(items_are_received_in_the_order_in_which_they_were_sent)
-{
-    run_both(in_order);
-}
-
-static void *give_up(void *unused)
+THREAD_TEST(channel_operation_times_out_at_its_deadline, run_both)
 {
     int number = 5;
-    (void)unused;
     open_channels(1);
     MUST_EQ(gs_channel_receive(channel, &number, 0), -ETIMEDOUT);
     MUST_EQ(gs_channel_receive(channel, &number, after(GS_MILLISECOND)), -ETIMEDOUT);
@@ -100,12 +90,6 @@ static void *give_up(void *unused)
     MUST_EQ(gs_channel_receive(channel, &number, 0), 0);
     MUST_EQ(gs_channel_receive(channel, &number, 0), -ETIMEDOUT);
     free_channels();
-    return NULL;
-}
-
-TEST(channel_operation_times_out_at_its_deadline)
-{
-    run_both(give_up);
 }
 
 static void *receive_result(void *unused)
@@ -115,10 +99,9 @@ static void *receive_result(void *unused)
     return (void *)(intptr_t)gs_channel_receive(other, &number, GS_NEVER);
 }
 
-static void *close_it(void *unused)
+THREAD_TEST(closed_channel_delivers_the_remaining_items_and_then_fails, run_both)
 {
     int number = 8;
-    (void)unused;
     open_channels(2);
     MUST_EQ(gs_channel_send(channel, &number, GS_NEVER), 0);
     gs_channel_close(channel);
@@ -132,12 +115,6 @@ static void *close_it(void *unused)
     gs_channel_close(other);
     MUST_EQ((intptr_t)join(receiver), -EPIPE);
     free_channels();
-    return NULL;
-}
-
-TEST(closed_channel_delivers_the_remaining_items_and_then_fails)
-{
-    run_both(close_it);
 }
 
 static void *select_many(void *count)
@@ -166,9 +143,8 @@ static void *send_either(void *count)
     return NULL;
 }
 
-static void *select_all(void *unused)
+THREAD_TEST(select_does_exactly_one_case, run_both)
 {
-    (void)unused;
     intptr_t sum = 0;
     open_channels(0);
     struct gs_thread *threads[] = {spawn(select_many, (void *)100), spawn(send_either, (void *)100),
@@ -178,18 +154,43 @@ static void *select_all(void *unused)
         sum += (intptr_t)join(threads[i]);
     MUST_EQ(sum, 2 * 99 * 50);
     free_channels();
-    return NULL;
 }
 
-TEST(select_does_exactly_one_case)
+static void collect(void *item, void *sum)
 {
-    run_both(select_all);
+    *(int *)sum = *(int *)sum * 10 + *(int *)item;
 }
 
-static void *select_late(void *unused)
+static void *drain(void *unused)
+{
+    int sum = 0, number = 0;
+    open_channels(3);
+    for (int i = 1; i <= 3; i++)
+        MUST_EQ(gs_channel_send(channel, &i, 0), 0);
+    MUST_EQ(gs_channel_receive(channel, &number, 0), 0);
+    number = 4;
+    MUST_EQ(gs_channel_send(channel, &number, 0), 0);
+    gs_channel_drain(channel, collect, &sum);
+    MUST_EQ(sum, 234);
+    gs_channel_drain(other, collect, &sum);
+    MUST_EQ(sum, 234);
+    MUST_EQ(gs_channel_receive(channel, &number, 0), -ETIMEDOUT);
+    MUST_EQ(gs_channel_send(channel, &number, 0), 0);
+    return unused;
+}
+
+TEST(a_channel_is_drained_from_its_oldest_item_on)
+{
+    int sum = 0;
+    run_with(1, drain);
+    gs_channel_drain(channel, collect, &sum); /* no user threads run */
+    CHECK_EQ(sum, 4);
+    free_channels();
+}
+
+THREAD_TEST(select_times_out_at_its_deadline_and_detects_closed_channels, run_both)
 {
     int a = 0;
-    (void)unused;
     open_channels(1);
     struct gs_select cases[] = {{.channel = channel, .receive = &a},
                                 {.channel = other, .send = &a},
@@ -207,43 +208,4 @@ static void *select_late(void *unused)
     MUST(index == 0 || index == 2);
     MUST_EQ(cases[index].result, -EPIPE);
     free_channels();
-    return NULL;
-}
-
-static void collect(void *item, void *sum)
-{
-    *(int *)sum = *(int *)sum * 10 + *(int *)item;
-}
-
-static void *drain(void *unused)
-{
-    int sum = 0, number = 0;
-    (void)unused;
-    open_channels(3);
-    for (int i = 1; i <= 3; i++)
-        MUST_EQ(gs_channel_send(channel, &i, 0), 0);
-    MUST_EQ(gs_channel_receive(channel, &number, 0), 0);
-    number = 4;
-    MUST_EQ(gs_channel_send(channel, &number, 0), 0);
-    gs_channel_drain(channel, collect, &sum);
-    MUST_EQ(sum, 234);
-    gs_channel_drain(other, collect, &sum);
-    MUST_EQ(sum, 234);
-    MUST_EQ(gs_channel_receive(channel, &number, 0), -ETIMEDOUT);
-    MUST_EQ(gs_channel_send(channel, &number, 0), 0);
-    return NULL;
-}
-
-TEST(a_channel_is_drained_from_its_oldest_item_on)
-{
-    int sum = 0;
-    run_with(1, drain);
-    gs_channel_drain(channel, collect, &sum); /* no user threads run */
-    CHECK_EQ(sum, 4);
-    free_channels();
-}
-
-TEST(select_times_out_at_its_deadline_and_detects_closed_channels)
-{
-    run_both(select_late);
 }

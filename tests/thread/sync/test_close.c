@@ -4,12 +4,7 @@
 #include "tests/thread/fixture.h"
 #include "thread/context/sanitizer.h"
 
-#include <fcntl.h>
 #include <gossamer/loop.h>
-#include <netinet/in.h>
-#include <stdatomic.h>
-#include <sys/socket.h>
-#include <sys/syscall.h>
 
 enum {
     READERS = 2, /* they run on the second worker */
@@ -36,7 +31,7 @@ static unsigned random_below(unsigned end)
     return (state >> 8) % end;
 }
 
-static void *receive_until_closed(void *unused)
+THREAD(receive_until_closed)
 {
     const uint64_t deadline_ns = after(TIMEOUT_NS);
     char byte;
@@ -46,10 +41,9 @@ static void *receive_until_closed(void *unused)
         n = gs_recv(fds[0], &byte, 1, 0, deadline_ns);
     while (n == 1);
     MUST_EQ(n, -EBADF);
-    return unused;
 }
 
-static void *wait_until_closed(void *unused)
+THREAD(wait_until_closed)
 {
     const uint64_t deadline_ns = after(TIMEOUT_NS);
     int err;
@@ -61,7 +55,6 @@ static void *wait_until_closed(void *unused)
             err = (int)gs_sys_recv(fds[0], &byte, 1, MSG_DONTWAIT);
     } while (err == 1 || err == -EAGAIN);
     MUST_EQ(err, -EBADF);
-    return unused;
 }
 
 /* The thread sanitizer intercepts socketpair, but not gs_close. */
@@ -173,15 +166,14 @@ static void connect_lingering(void)
     gs_sys_close(listener);
 }
 
-static void *close_lingering(void *unused)
+THREAD(close_lingering)
 {
     MUST_EQ(gs_close(lingering), 0);
     atomic_store(&has_closed, true);
-    return unused;
 }
 
 /* The kernel releases the number when the close begins. */
-static void *use_the_number_again(void *unused)
+THREAD(use_the_number_again)
 {
     char byte;
     int fd = -1;
@@ -200,10 +192,9 @@ static void *use_the_number_again(void *unused)
     MUST_EQ(gs_send(fds[1], "x", 1, 0, GS_NEVER), 1);
     MUST_EQ(gs_recv(fds[0], &byte, 1, 0, GS_NEVER), 1);
     gs_sys_close(peer); /* it has not read all, so that the kernel resets the connection */
-    return unused;
 }
 
-static void *close_while_the_number_is_used(void *unused)
+THREAD(close_while_the_number_is_used)
 {
     const struct gs_thread_attributes first = {.worker = 1}, second = {.worker = 2};
     struct gs_thread *closing, *using;
@@ -218,7 +209,6 @@ static void *close_while_the_number_is_used(void *unused)
     MUST_EQ(gs_recv(fds[0], &byte, 1, 0, GS_NEVER), 1);
     MUST_EQ(gs_close(fds[0]), 0);
     MUST_EQ(gs_close(fds[1]), 0);
-    return unused;
 }
 
 TEST(close_that_takes_long_does_not_delay_the_next_file_with_the_number)

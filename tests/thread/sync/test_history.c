@@ -4,8 +4,6 @@
  * seconds, or none: if a thread reaches such a deadline, its wake-up was lost. */
 #include "tests/thread/sync/history_check.h"
 
-#include <stdatomic.h>
-
 enum { ACTORS = 8, UNITS = 2 };
 
 static struct actor actors[ACTORS];

@@ -3,13 +3,6 @@
 #include "tests/refused_call.h"
 #include "tests/thread/fixture.h"
 
-#include <fcntl.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdatomic.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-
 enum { CHANNEL, PIPE, CHILD, SIGNALS, CASES };
 
 static sigset_t signals, unsent;
@@ -115,7 +108,7 @@ static void *trigger_later(void *sources_)
     return NULL;
 }
 
-static void *select_each(void *unused)
+THREAD(select_each)
 {
     struct sources sources;
     unsigned seen = 0;
@@ -135,7 +128,6 @@ static void *select_each(void *unused)
     join(thread);
     MUST_EQ(gs_select(sources.cases, CASES, 0), -ETIMEDOUT);
     close_sources(&sources);
-    return unused;
 }
 
 TEST(each_kind_of_event_ends_the_wait)
@@ -144,7 +136,7 @@ TEST(each_kind_of_event_ends_the_wait)
     run_both(select_each);
 }
 
-static void *select_ready(void *unused)
+THREAD(select_ready)
 {
     struct sources sources;
     unsigned seen = 0, first = 0;
@@ -167,7 +159,6 @@ static void *select_ready(void *unused)
         close_sources(&sources);
     }
     MUST_EQ(first, (1u << CASES) - 1);
-    return unused;
 }
 
 TEST(of_several_events_one_is_taken_and_none_is_always_preferred)
@@ -181,7 +172,7 @@ static void *wait_for_nothing(void *sources)
     return (void *)(intptr_t)gs_select(((struct sources *)sources)->cases, 2, GS_NEVER);
 }
 
-static void *end_early(void *unused)
+THREAD(end_early)
 {
     struct sources sources;
     open_sources(&sources);
@@ -203,7 +194,6 @@ static void *end_early(void *unused)
     }
     MUST_EQ(gs_select(&sources.cases[CHANNEL], 1, 0), -ETIMEDOUT);
     close_sources(&sources);
-    return unused;
 }
 
 TEST(select_of_events_times_out_and_is_canceled)
@@ -212,7 +202,7 @@ TEST(select_of_events_times_out_and_is_canceled)
     run_both(end_early);
 }
 
-static void *wait_for_sets(void *unused)
+THREAD(wait_for_sets)
 {
     sigset_t first;
     sigemptyset(&first);
@@ -225,7 +215,6 @@ static void *wait_for_sets(void *unused)
     MUST_EQ(gs_wait_signals(&first, after(GS_MILLISECOND)), -ETIMEDOUT);
     MUST_EQ(gs_wait_signals(&signals, 0), SIGUSR2);
     MUST_EQ(gs_wait_signals(&signals, 0), -ETIMEDOUT);
-    return unused;
 }
 
 TEST(signals_that_are_not_chosen_stay_pending)
@@ -234,7 +223,7 @@ TEST(signals_that_are_not_chosen_stay_pending)
     run_both(wait_for_sets);
 }
 
-static void *select_many(void *unused)
+THREAD_TEST(select_of_many_descriptors, run_both)
 {
     enum { MANY = 12 };
     struct gs_select cases[MANY];
@@ -252,12 +241,6 @@ static void *select_many(void *unused)
     }
     for (int i = 0; i < 2 * MANY; i++)
         gs_close(pipes[i / 2][i % 2]);
-    return unused;
-}
-
-TEST(select_of_many_descriptors)
-{
-    run_both(select_many);
 }
 
 /* ---- Errors ---- */
@@ -269,7 +252,7 @@ static long find_no_child(long call, void *times)
     return call == SYS_pidfd_open && (*left)-- > 0 ? -ESRCH : 0;
 }
 
-static void *lose_a_child(void *unused)
+THREAD_TEST(select_tries_again_when_a_child_is_not_found, run_on_one)
 {
     enum { PIPES = 3 };
     struct gs_select cases[PIPES + 1] = {[PIPES] = {.child = start_paused_child()}};
@@ -286,15 +269,9 @@ static void *lose_a_child(void *unused)
     MUST_EQ(gs_select(cases, PIPES + 1, GS_NEVER), PIPES);
     for (int i = 0; i < 2 * PIPES; i++)
         gs_close(pipes[i / 2][i % 2]);
-    return unused;
 }
 
-TEST(select_tries_again_when_a_child_is_not_found)
-{
-    run_with(1, lose_a_child);
-}
-
-static void *run_out(void *unused)
+THREAD(run_out)
 {
     struct sources sources;
     open_sources(&sources);
@@ -315,7 +292,6 @@ static void *run_out(void *unused)
     trigger(&sources, CHILD);
     MUST_EQ(gs_select(sources.cases, CASES, GS_NEVER), CHILD);
     close_sources(&sources);
-    return unused;
 }
 
 TEST(select_without_descriptors_left_fails_and_loses_nothing)

@@ -29,7 +29,7 @@ static void must_join_at_once(struct gs_thread *thread, void *expected)
 
 /* ---- One thread ---- */
 
-static void *select_one(void *unused)
+THREAD_TEST(end_of_a_thread_ends_the_wait_and_the_thread_can_still_be_joined, run_both)
 {
     int number;
     struct gs_thread *thread = spawn(end, &number);
@@ -40,15 +40,9 @@ static void *select_one(void *unused)
     MUST_EQ(gs_select(&one, 1, 0), 0);
     MUST_EQ(one.result, 0);
     must_join_at_once(thread, &number);
-    return unused;
 }
 
-TEST(end_of_a_thread_ends_the_wait_and_the_thread_can_still_be_joined)
-{
-    run_both(select_one);
-}
-
-static void *select_late(void *unused)
+THREAD_TEST(thread_that_has_not_ended_lets_the_deadline_pass_and_goes_on, run_both)
 {
     struct gs_thread *thread = spawn(park_and_end, NULL), *self = gs_thread_self();
     struct gs_select cases[] = {case_of(thread), case_of(thread), case_of(self)};
@@ -60,12 +54,6 @@ static void *select_late(void *unused)
     int index = gs_select(cases, 2, GS_NEVER);
     MUST(index == 0 || index == 1);
     must_join_at_once(thread, NULL);
-    return unused;
-}
-
-TEST(thread_that_has_not_ended_lets_the_deadline_pass_and_goes_on)
-{
-    run_both(select_late);
 }
 
 static void *select_for_long(void *thread)
@@ -74,7 +62,7 @@ static void *select_for_long(void *thread)
     return (void *)(intptr_t)gs_select(&one, 1, GS_NEVER);
 }
 
-static void *cancel_selects(void *unused)
+THREAD_TEST(canceled_select_leaves_the_thread_alone, run_both)
 {
     struct gs_thread *thread = spawn(park_and_end, NULL);
     for (int i = 0; i < 20; i++) {
@@ -86,26 +74,18 @@ static void *cancel_selects(void *unused)
     }
     gs_thread_unpark(thread);
     join(thread);
-    return unused;
 }
 
-TEST(canceled_select_leaves_the_thread_alone)
-{
-    run_both(cancel_selects);
-}
-
-static void *wait_in_vain(void *unused)
+THREAD(wait_in_vain)
 {
     struct gs_semaphore semaphore = {.count = 0};
     MUST_EQ(gs_semaphore_wait(&semaphore, GS_NEVER), 0);
-    return unused;
 }
 
-static void *select_forever(void *unused)
+THREAD(select_forever)
 {
     struct gs_select one = case_of(spawn(wait_in_vain, NULL));
     MUST_EQ(gs_select(&one, 1, GS_NEVER), 0);
-    return unused;
 }
 
 static void run_forever(void)
@@ -126,7 +106,7 @@ struct mixed {
     int pipe[2], item;
 };
 
-static void *select_mixed(void *unused)
+THREAD_TEST(ends_of_threads_are_waited_for_beside_channels_and_descriptors, run_both)
 {
     struct mixed mixed;
     char byte;
@@ -151,12 +131,6 @@ static void *select_mixed(void *unused)
     gs_channel_free(mixed.channel);
     gs_close(mixed.pipe[0]);
     gs_close(mixed.pipe[1]);
-    return unused;
-}
-
-TEST(ends_of_threads_are_waited_for_beside_channels_and_descriptors)
-{
-    run_both(select_mixed);
 }
 
 /* ---- Several calls that wait for the same thread ---- */
@@ -171,7 +145,7 @@ static void *select_and_tell(void *thread)
     return NULL;
 }
 
-static void *select_together(void *unused)
+THREAD_TEST(all_calls_that_wait_for_the_same_thread_return, run_both)
 {
     for (int i = 0; i < 50; i++) {
         struct gs_thread *thread = spawn(park_and_end, NULL);
@@ -186,12 +160,6 @@ static void *select_together(void *unused)
         MUST_EQ(gs_wait_group_wait(&selected, GS_NEVER), 0);
         must_join_at_once(thread, NULL);
     }
-    return unused;
-}
-
-TEST(all_calls_that_wait_for_the_same_thread_return)
-{
-    run_both(select_together);
 }
 
 /* ---- Races: the stacks are freed as soon as that is permitted ---- */
@@ -240,7 +208,7 @@ static void *select_racing(void *number_)
     return NULL;
 }
 
-static void *race(void *unused)
+THREAD_TEST(threads_that_end_at_any_moment_may_be_joined_and_freed_at_once, run_both)
 {
     struct gs_thread *threads[3];
     for (uintptr_t i = 0; i < 3; i++) {
@@ -249,19 +217,13 @@ static void *race(void *unused)
     }
     for (int i = 0; i < 3; i++)
         join(threads[i]);
-    return unused;
-}
-
-TEST(threads_that_end_at_any_moment_may_be_joined_and_freed_at_once)
-{
-    run_both(race);
 }
 
 /* ---- The thread forks ---- */
 
 static bool is_child;
 
-static void *fork_and_end(void *unused)
+THREAD(fork_and_end)
 {
     MUST_EQ(gs_thread_park(GS_NEVER), 0);
     pid_t pid = gs_fork();
@@ -269,15 +231,14 @@ static void *fork_and_end(void *unused)
     if (!pid) {
         alarm(20);
         is_child = true;
-        return unused;
+        return;
     }
     int status = 0;
     MUST_EQ(waitpid(pid, &status, 0), pid);
     MUST_EQ(status, 0);
-    return unused;
 }
 
-static void *watch_forking(void *unused)
+THREAD(watch_forking)
 {
     struct gs_thread *thread = spawn(fork_and_end, NULL);
     struct gs_thread *selecting = spawn(select_for_long, thread);
@@ -285,7 +246,6 @@ static void *watch_forking(void *unused)
     gs_thread_unpark(thread);
     MUST_EQ((intptr_t)join(selecting), 0);
     join(thread);
-    return unused;
 }
 
 TEST(thread_that_forks_while_its_end_is_waited_for_ends_in_both_processes)

@@ -33,18 +33,11 @@ static void *count_under_mutex(void *unused)
     return NULL;
 }
 
-static void *count_all(void *unused)
+THREAD_TEST(mutex_is_held_by_one_thread_at_a_time, run_both)
 {
-    (void)unused;
     shared = 0;
     in_threads(8, count_under_mutex);
     MUST_EQ(shared, 2400);
-    return NULL;
-}
-
-TEST(mutex_is_held_by_one_thread_at_a_time)
-{
-    run_both(count_all);
 }
 
 static void *lock_and_log(void *letter)
@@ -55,9 +48,8 @@ static void *lock_and_log(void *letter)
     return NULL;
 }
 
-static void *hand_on(void *unused)
+THREAD_TEST(mutex_is_handed_on_in_order_of_arrival, run_on_one)
 {
-    (void)unused;
     clear_calls();
     MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
     struct gs_thread *a = spawn(lock_and_log, "a"), *b = spawn(lock_and_log, "b");
@@ -69,12 +61,6 @@ static void *hand_on(void *unused)
     join(a);
     join(b);
     MUST(!strcmp(calls, "abc"));
-    return NULL;
-}
-
-TEST(mutex_is_handed_on_in_order_of_arrival)
-{
-    run_with(1, hand_on);
 }
 
 static void *lock_late(void *unused)
@@ -85,37 +71,27 @@ static void *lock_late(void *unused)
     return NULL;
 }
 
-static void *hold_mutex(void *unused)
+THREAD_TEST(locking_a_mutex_times_out_at_the_deadline, run_both)
 {
-    (void)unused;
     MUST_EQ(gs_mutex_lock(&mutex, 0), 0);
     MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), -EDEADLK);
     in_threads(3, lock_late);
     gs_mutex_unlock(&mutex);
     MUST_EQ(gs_mutex_lock(&mutex, 0), 0);
     gs_mutex_unlock(&mutex);
-    return NULL;
 }
 
-TEST(locking_a_mutex_times_out_at_the_deadline)
+THREAD(consume)
 {
-    run_both(hold_mutex);
-}
-
-static void *consume(void *unused)
-{
-    (void)unused;
     MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
     while (!shared)
         MUST_EQ(gs_cond_wait(&cond, &mutex, after(10 * GS_SECOND)), 0);
     shared--;
     gs_mutex_unlock(&mutex);
-    return NULL;
 }
 
-static void *produce(void *unused)
+THREAD_TEST(condition_wakes_the_waiting_threads, run_both)
 {
-    (void)unused;
     struct gs_thread *threads[5];
     shared = 0;
     for (int i = 0; i < 5; i++)
@@ -134,29 +110,16 @@ static void *produce(void *unused)
     for (int i = 0; i < 5; i++)
         join(threads[i]);
     MUST_EQ(shared, 0);
-    return NULL;
 }
 
-TEST(condition_wakes_the_waiting_threads)
+THREAD_TEST(condition_wait_times_out_at_the_deadline_and_owns_its_mutex, run_both)
 {
-    run_both(produce);
-}
-
-static void *wait_until_timeout(void *unused)
-{
-    (void)unused;
     MUST_EQ(gs_mutex_lock(&mutex, GS_NEVER), 0);
     MUST_EQ(gs_cond_wait(&cond, &mutex, after(2 * GS_MILLISECOND)), -ETIMEDOUT);
     MUST(gs_mutex_is_owned(&mutex));
     MUST_EQ(gs_cond_wait(&cond, &mutex, 0), -ETIMEDOUT);
     gs_mutex_unlock(&mutex);
     gs_cond_signal(&cond);
-    return NULL;
-}
-
-TEST(condition_wait_times_out_at_the_deadline_and_owns_its_mutex)
-{
-    run_both(wait_until_timeout);
 }
 
 static int readers, writers;
@@ -180,37 +143,26 @@ static void *read_or_write(void *number)
     return NULL;
 }
 
-static void *read_and_write(void *unused)
+THREAD_TEST(writer_is_alone_and_readers_are_among_themselves, run_both)
 {
-    (void)unused;
     in_threads(8, read_or_write);
-    return NULL;
-}
-
-TEST(writer_is_alone_and_readers_are_among_themselves)
-{
-    run_both(read_and_write);
 }
 
 static void *write_late(void *unused)
 {
-    (void)unused;
     MUST_EQ(gs_rwlock_wrlock(&rwlock, after(5 * GS_MILLISECOND)), -ETIMEDOUT);
-    return NULL;
+    return unused;
 }
 
-static void *read_behind(void *unused)
+THREAD(read_behind)
 {
-    (void)unused;
     MUST_EQ(gs_rwlock_rdlock(&rwlock, GS_NEVER), 0);
     log_call("r");
     gs_rwlock_unlock(&rwlock);
-    return NULL;
 }
 
-static void *give_up_writing(void *unused)
+THREAD_TEST(reader_waits_behind_a_writer_until_that_gives_up, run_on_one)
 {
-    (void)unused;
     clear_calls();
     MUST_EQ(gs_rwlock_rdlock(&rwlock, GS_NEVER), 0);
     struct gs_thread *writer = spawn(write_late, NULL);
@@ -224,25 +176,17 @@ static void *give_up_writing(void *unused)
     gs_rwlock_unlock(&rwlock);
     MUST_EQ(gs_rwlock_wrlock(&rwlock, 0), 0);
     gs_rwlock_unlock(&rwlock);
-    return NULL;
-}
-
-TEST(reader_waits_behind_a_writer_until_that_gives_up)
-{
-    run_with(1, give_up_writing);
 }
 
 static void *take_one(void *unused)
 {
-    (void)unused;
     MUST_EQ(gs_semaphore_wait(&semaphore, GS_NEVER), 0);
-    return NULL;
+    return unused;
 }
 
-static void *post_all(void *unused)
+THREAD_TEST(semaphore_lets_as_many_pass_as_were_posted, run_both)
 {
     struct gs_thread *threads[6];
-    (void)unused;
     semaphore.count = 2;
     for (int i = 0; i < 6; i++)
         threads[i] = spawn(take_one, NULL);
@@ -255,12 +199,6 @@ static void *post_all(void *unused)
     MUST_EQ(gs_semaphore_wait(&semaphore, after(GS_MILLISECOND)), -ETIMEDOUT);
     gs_semaphore_post(&semaphore);
     MUST_EQ(gs_semaphore_wait(&semaphore, 0), 0);
-    return NULL;
-}
-
-TEST(semaphore_lets_as_many_pass_as_were_posted)
-{
-    run_both(post_all);
 }
 
 static struct gs_once once;
@@ -280,19 +218,12 @@ static void *call_once(void *unused)
     return NULL;
 }
 
-static void *call_all(void *unused)
+THREAD_TEST(once_runs_once_and_all_wait_for_it, run_both)
 {
-    (void)unused;
     shared = 0;
     once = (struct gs_once){0};
     in_threads(5, call_once);
     MUST_EQ(shared, 1);
-    return NULL;
-}
-
-TEST(once_runs_once_and_all_wait_for_it)
-{
-    run_both(call_all);
 }
 
 static void *meet(void *unused)
@@ -308,9 +239,8 @@ static void *meet(void *unused)
     return NULL;
 }
 
-static void *meet_all(void *unused)
+THREAD_TEST(barrier_opens_when_all_have_arrived, run_both)
 {
-    (void)unused;
     shared = writers = 0;
     barrier = (struct gs_barrier){.threads = 4};
     in_threads(4, meet);
@@ -318,26 +248,18 @@ static void *meet_all(void *unused)
     MUST_EQ(gs_barrier_wait(&barrier, after(GS_MILLISECOND)), -ETIMEDOUT);
     MUST_EQ(barrier.arrived, 0);
     writers = 0;
-    return NULL;
-}
-
-TEST(barrier_opens_when_all_have_arrived)
-{
-    run_both(meet_all);
 }
 
 static void *work(void *unused)
 {
-    (void)unused;
     gs_thread_yield();
     __atomic_fetch_add(&shared, 1, __ATOMIC_SEQ_CST);
     gs_wait_group_done(&group);
-    return NULL;
+    return unused;
 }
 
-static void *wait_for_group(void *unused)
+THREAD_TEST(wait_group_waits_for_as_many_as_were_added, run_both)
 {
-    (void)unused;
     shared = 0;
     MUST_EQ(gs_wait_group_wait(&group, 0), 0);
     gs_wait_group_add(&group, 10);
@@ -348,10 +270,4 @@ static void *wait_for_group(void *unused)
     gs_wait_group_add(&group, 1);
     MUST_EQ(gs_wait_group_wait(&group, after(GS_MILLISECOND)), -ETIMEDOUT);
     gs_wait_group_done(&group);
-    return NULL;
-}
-
-TEST(wait_group_waits_for_as_many_as_were_added)
-{
-    run_both(wait_for_group);
 }

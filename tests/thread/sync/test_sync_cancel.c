@@ -113,9 +113,8 @@ static void unblock_all(void)
     free_channels();
 }
 
-static void *cancel_all(void *unused)
+THREAD_TEST(canceled_wait_of_any_kind_returns_and_leaves_nothing_behind, run_both)
 {
-    (void)unused;
     block_all();
     for (unsigned i = 0; i < 6 * WAITS; i++) {
         struct gs_thread *thread = spawn_as(i, call_wait, (void *)(uintptr_t)(i / 6));
@@ -127,12 +126,6 @@ static void *cancel_all(void *unused)
         MUST_EQ((intptr_t)join(thread), -ECANCELED);
     }
     unblock_all();
-    return NULL;
-}
-
-TEST(canceled_wait_of_any_kind_returns_and_leaves_nothing_behind)
-{
-    run_both(cancel_all);
 }
 
 static void *sleep_in_once(void *unused)
@@ -155,10 +148,9 @@ static void *call_once(void *once)
     return NULL;
 }
 
-static void *cancel_in_once(void *unused)
+THREAD_TEST(waiting_for_once_is_not_interrupted, run_on_one)
 {
     struct gs_once once = {0};
-    (void)unused;
     held = 0;
     struct gs_thread *first = spawn(call_once, &once);
     gs_thread_yield();
@@ -168,17 +160,10 @@ static void *cancel_in_once(void *unused)
     join(first);
     join(second);
     held = 0;
-    return NULL;
 }
 
-TEST(waiting_for_once_is_not_interrupted)
+THREAD_TEST(post_and_cancellation_at_the_same_time_count_once, run_both)
 {
-    run_with(1, cancel_in_once);
-}
-
-static void *wake_and_cancel(void *unused)
-{
-    (void)unused;
     int woken = 0;
     semaphore = (struct gs_semaphore){0};
     for (unsigned i = 0; i < ROUNDS; i++) {
@@ -194,10 +179,4 @@ static void *wake_and_cancel(void *unused)
         woken += !err;
     }
     MUST_EQ(woken + (int)semaphore.count, ROUNDS);
-    return NULL;
-}
-
-TEST(post_and_cancellation_at_the_same_time_count_once)
-{
-    run_both(wake_and_cancel);
 }

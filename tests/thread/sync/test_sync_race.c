@@ -2,8 +2,6 @@
  * twice or lost. */
 #include "tests/thread/fixture.h"
 
-#include <stdatomic.h>
-
 enum { THREADS = 6, ROUNDS = 400 };
 
 static struct gs_semaphore semaphore;
@@ -65,19 +63,12 @@ static void *post_or_wait(void *number)
     return NULL;
 }
 
-static void *count_posts(void *unused)
+THREAD_TEST(post_and_deadline_at_the_same_time_count_once, run_both)
 {
-    (void)unused;
     clear();
     semaphore = (struct gs_semaphore){0};
     in_threads(post_or_wait);
     MUST_EQ(atomic_load(&counts[0]) + (int)semaphore.count, THREADS / 2 * ROUNDS);
-    return NULL;
-}
-
-TEST(post_and_deadline_at_the_same_time_count_once)
-{
-    run_both(count_posts);
 }
 
 static void *lock_soon(void *unused)
@@ -99,18 +90,11 @@ static void *lock_soon(void *unused)
     return NULL;
 }
 
-static void *lock_all_soon(void *unused)
+THREAD_TEST(mutex_whose_waiters_time_out_is_still_held_by_one_and_free_at_the_end, run_both)
 {
-    (void)unused;
     in_threads(lock_soon);
     MUST_EQ(gs_mutex_lock(&mutex, 0), 0);
     gs_mutex_unlock(&mutex);
-    return NULL;
-}
-
-TEST(mutex_whose_waiters_time_out_is_still_held_by_one_and_free_at_the_end)
-{
-    run_both(lock_all_soon);
 }
 
 static void *wait_for_signal(void *unused)
@@ -130,17 +114,10 @@ static void *wait_for_signal(void *unused)
     return NULL;
 }
 
-static void *wait_for_signals(void *unused)
+THREAD_TEST(condition_signalled_at_its_deadline_has_no_waiters_left, run_both)
 {
-    (void)unused;
     in_threads(wait_for_signal);
     MUST(!cond.waiting.first);
-    return NULL;
-}
-
-TEST(condition_signalled_at_its_deadline_has_no_waiters_left)
-{
-    run_both(wait_for_signals);
 }
 
 static void *enter_soon(void *number)
@@ -162,19 +139,12 @@ static void *enter_soon(void *number)
     return NULL;
 }
 
-static void *enter_all_soon(void *unused)
+THREAD_TEST(reader_writer_lock_whose_waiters_time_out_is_granted_to_the_others, run_both)
 {
-    (void)unused;
     clear();
     in_threads(enter_soon);
     MUST_EQ(gs_rwlock_wrlock(&rwlock, 0), 0);
     gs_rwlock_unlock(&rwlock);
-    return NULL;
-}
-
-TEST(reader_writer_lock_whose_waiters_time_out_is_granted_to_the_others)
-{
-    run_both(enter_all_soon);
 }
 
 /* A thread that has timed out has not arrived, so exactly three threads pass each time the barrier
@@ -191,20 +161,13 @@ static void *meet_soon(void *unused)
     return NULL;
 }
 
-static void *meet_all_soon(void *unused)
+THREAD_TEST(barrier_opens_for_exactly_as_many_as_came, run_both)
 {
-    (void)unused;
     clear();
     barrier = (struct gs_barrier){.threads = 3};
     in_threads(meet_soon);
     MUST_EQ(atomic_load(&counts[0]), 3 * atomic_load(&counts[1]));
     MUST_EQ(barrier.arrived, 0);
-    return NULL;
-}
-
-TEST(barrier_opens_for_exactly_as_many_as_came)
-{
-    run_both(meet_all_soon);
 }
 
 /* ---- Channels ---- */
@@ -253,16 +216,14 @@ static void select_and_send(size_t capacity)
 
 static void *select_unbuffered(void *unused)
 {
-    (void)unused;
     select_and_send(0);
-    return NULL;
+    return unused;
 }
 
 static void *select_buffered(void *unused)
 {
-    (void)unused;
     select_and_send(2);
-    return NULL;
+    return unused;
 }
 
 TEST(selects_with_selects_and_deadlines_pass_each_item_once)
@@ -285,9 +246,8 @@ static void *send_or_receive_until_closed(void *number)
     return NULL;
 }
 
-static void *close_meanwhile(void *unused)
+THREAD_TEST(channel_closed_amid_sends_and_receives_loses_no_item, run_both)
 {
-    (void)unused;
     for (unsigned round = 0; round < 20; round++) {
         struct gs_thread *threads[THREADS];
         clear();
@@ -301,10 +261,4 @@ static void *close_meanwhile(void *unused)
         MUST_EQ(atomic_load(&counts[0]), atomic_load(&counts[1]));
         free_channels();
     }
-    return NULL;
-}
-
-TEST(channel_closed_amid_sends_and_receives_loses_no_item)
-{
-    run_both(close_meanwhile);
 }
