@@ -268,7 +268,7 @@ static void end(struct gs_http_conn *conn, uint64_t now_ns)
 static void free_session(struct gs_http_conn *conn)
 {
     struct gs_http2_session *session = gs_http2_session_of(conn);
-    if (enter(conn, 0))
+    if (enter(conn, session->now_ns)) /* no time is given: that of the last call */
         done(session);
     free(session->input);
     free(session);

@@ -103,6 +103,15 @@ static int on_data(nghttp2_session *nghttp2, uint8_t flags, int32_t id, const ui
 
 /* ---- Frames ---- */
 
+/* That of a stream which has ended takes from the budget of frames without use only. */
+static void on_reset(struct gs_http2_session *session, int32_t id)
+{
+    if (!nghttp2_session_find_stream(session->nghttp2, id))
+        return;
+    gs_http_count(&session->counts->http2_resets, 1);
+    (void)gs_http2_may_reset(session);
+}
+
 static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *data)
 {
     struct gs_http2_session *session = data;
@@ -112,8 +121,7 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
         on_message(session, frame);
         break;
     case NGHTTP2_RST_STREAM:
-        gs_http_count(&session->counts->http2_resets, 1);
-        (void)gs_http2_may_reset(session);
+        on_reset(session, frame->hd.stream_id);
         break;
     case NGHTTP2_PING:
         if (frame->hd.flags & NGHTTP2_FLAG_ACK && session->base.is_draining)
