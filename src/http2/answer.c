@@ -23,8 +23,10 @@ static void set_response(struct gs_http2_session *session, struct gs_http2_strea
                          struct gs_http_output *response)
 {
     session->large -= is_large(stream);
+    session->held -= stream->response ? malloc_usable_size(stream->response) : 0;
     stream->response = response;
     session->large += is_large(stream);
+    session->held += response ? malloc_usable_size(response) : 0;
 }
 
 /* The line of the log may be as long as the head. */

@@ -151,11 +151,23 @@ void gs_http2_free_head(struct gs_http2_session *session, struct gs_http2_stream
     stream->head_n = stream->head_size = stream->version = 0;
 }
 
+/* The head may wait. */
+static void shrink(struct gs_http2_session *session, struct gs_http2_stream *stream)
+{
+    char *head = stream->head_n ? gs_http2_realloc(session, stream->head, stream->head_n) : NULL;
+    if (!head)
+        return;
+    stream->head = head;
+    stream->head_size = stream->head_n;
+}
+
 void gs_http2_end_header(struct gs_http2_session *session, struct gs_http2_stream *stream)
 {
     append_line(session, stream);
     append(session, stream, GS_HTTP_TEXT("\r\n"));
     gs_http2_drop_header(session);
+    if (gs_http2_memory(session) > GS_HTTP2_MEMORY_MAX / 4)
+        shrink(session, stream);
 }
 
 /* ---- Parsing ---- */

@@ -15,9 +15,9 @@ static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame
     struct gs_http2_session *session = data;
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    struct gs_http2_stream *stream = session->allocated < GS_HTTP2_MEMORY_MAX
-                                         ? gs_http2_realloc(session, NULL, sizeof *stream)
-                                         : NULL;
+    bool has_room = gs_http2_memory(session) < GS_HTTP2_MEMORY_MAX && !session->is_crowded;
+    struct gs_http2_stream *stream =
+        has_room ? gs_http2_realloc(session, NULL, sizeof *stream) : NULL;
     gs_http2_drop_header(session); /* of a malformed block, whose stream is not closed yet */
     session->base.is_in_header = true;
     gs_http2_note_opened(session, frame->hd.stream_id);
@@ -69,7 +69,7 @@ static void on_head(struct gs_http2_session *session, struct gs_http2_stream *st
 {
     gs_http2_end_header(session, stream);
     stream->body_is_complete = is_end;
-    if (stream->is_broken)
+    if (stream->is_broken || gs_http2_memory(session) > GS_HTTP2_MEMORY_MAX)
         refuse(session->nghttp2, stream->id);
     else
         session->user->on_head(session, stream, is_end);
