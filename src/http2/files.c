@@ -3,7 +3,6 @@
 #include "http2/http2.h"
 #include "http2/session.h"
 
-#include <malloc.h>
 #include <stdlib.h>
 
 static void fail(struct gs_http2_session *session)
@@ -115,11 +114,16 @@ static bool is_much(size_t memory)
     return memory > GS_HTTP2_MEMORY_MAX / 2;
 }
 
+static bool is_some(size_t memory)
+{
+    return memory > GS_HTTP2_MEMORY_MAX / 4;
+}
+
 /* A response that waits takes more memory than the head of its request, unless that is large. */
 static bool has_memory(const struct gs_http2_session *session, const struct gs_http2_stream *stream)
 {
     size_t memory = gs_http2_memory(session);
-    if (!is_much(memory) || stream->head_size > GS_HTTP_OUTPUT_BYTES)
+    if (!is_some(memory) || stream->head_size > GS_HTTP_OUTPUT_BYTES)
         return true;
     return memory < GS_HTTP2_ANSWER_MAX &&
            nghttp2_session_get_remote_window_size(session->nghttp2) > 0;
@@ -132,7 +136,7 @@ static bool may_answer(const struct gs_http2_session *session)
            session->conn->state != GS_HTTP_CONN_CLOSED;
 }
 
-/* Returns whether a request was answered: one, if there is much memory, so that the window tells
+/* Returns whether a request was answered: one, if there is some memory, so that the window tells
  * whether the next one may be. */
 static bool answer(struct gs_http2_session *session)
 {
@@ -144,7 +148,7 @@ static bool answer(struct gs_http2_session *session)
         if (stream->state == GS_HTTP2_READY && has_memory(session, stream) &&
             gs_http2_answer(session, stream, NULL))
             has_answered = true;
-        if (has_answered && is_much(gs_http2_memory(session)))
+        if (has_answered && is_some(gs_http2_memory(session)))
             break;
     }
     return has_answered;
@@ -224,8 +228,6 @@ static void limit_memory(struct gs_http2_session *session, bool was_blocked)
 {
     const struct gs_http_conn *conn = session->conn;
     size_t all = sizeof *session + gs_http2_memory(session) + session->input_n;
-    if (was_blocked && conn->output)
-        all += malloc_usable_size(conn->output);
     bool may_be_much = session->base.is_in_header && !session->is_ending;
     if (conn->state == GS_HTTP_CONN_CLOSED || may_be_much || all <= GS_HTTP2_KEPT_MAX)
         return;

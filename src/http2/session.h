@@ -10,15 +10,15 @@
 #include <nghttp2/nghttp2.h>
 
 /* A session that has more memory refuses streams. From half of it on, what was received waits until
- * responses are sent, and requests wait while the peer's window is closed. */
-#define GS_HTTP2_MEMORY_MAX ((size_t)54 << 10)
+ * responses are sent; from a quarter on, requests wait while the peer's window is closed. */
+#define GS_HTTP2_MEMORY_MAX ((size_t)50 << 10)
 
 /* It answers no more requests. */
-#define GS_HTTP2_ANSWER_MAX ((size_t)50 << 10)
+#define GS_HTTP2_ANSWER_MAX ((size_t)44 << 10)
 
-/* One that has even more after what was received is handled ends: all told, with what the allocator
- * adds, a connection takes at most 64 KiB. */
-#define GS_HTTP2_KEPT_MAX ((size_t)61 << 10)
+/* One that has even more after what was received is handled ends: all told, with an output of 6 KiB
+ * and what the allocator adds, a connection takes at most 64 KiB. */
+#define GS_HTTP2_KEPT_MAX ((size_t)57 << 10)
 
 /* So does one that has this meanwhile. */
 #define GS_HTTP2_ABUSE_MAX ((size_t)96 << 10)

@@ -157,6 +157,12 @@ static void wait_with_short_lines(unsigned i)
     put_frame(NGHTTP2_HEADERS, ENDS, id_of(i), PAGE, sizeof PAGE - 1);
 }
 
+static void wait_together(unsigned i)
+{
+    for (unsigned j = 100 * i; j < 100 * (i + 1); j++)
+        wait_with_short_lines(j);
+}
+
 static void wait_with_long_lines(unsigned i)
 {
     close_windows(i);
@@ -245,6 +251,7 @@ static const struct {
     {"window updates", update_windows, 100},
     {"closed windows", wait_for_a_window, 100},
     {"closed windows, short lines of the log", wait_with_short_lines, 100},
+    {"closed windows, requests that arrive together", wait_together, 2},
     {"closed windows, long lines of the log", wait_with_long_lines, 100},
     {"closed windows, ranges", wait_with_ranges, 100},
     {"closed windows, errors", wait_with_errors, 100},
