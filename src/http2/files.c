@@ -125,7 +125,7 @@ static bool has_memory(const struct gs_http2_session *session, const struct gs_h
     size_t memory = gs_http2_memory(session);
     if (!is_some(memory) || stream->head_size > GS_HTTP_OUTPUT_BYTES)
         return true;
-    return memory < GS_HTTP2_ANSWER_MAX &&
+    return memory < GS_HTTP2_MEMORY_MAX &&
            nghttp2_session_get_remote_window_size(session->nghttp2) > 0;
 }
 
@@ -279,9 +279,10 @@ static void receive(struct gs_http_conn *conn, const char *bytes, size_t n, uint
 static void go_on(struct gs_http2_session *session)
 {
     bool was_blocked = session->conn->output != NULL;
-    advance(session);
-    if (session->input_n && session->conn->state != GS_HTTP_CONN_CLOSED)
+    if (session->input_n) /* before there is output again: a download would keep it waiting */
         process_input(session);
+    else
+        advance(session);
     limit_memory(session, was_blocked);
 }
 

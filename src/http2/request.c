@@ -87,6 +87,7 @@ static void append_field(struct gs_http2_session *session, struct gs_http2_strea
     if (authority.bytes && gs_http_text_is(name, "host") && value.n == authority.n &&
         !memcmp(value.bytes, authority.bytes, value.n))
         return;
+    stream->has_priority |= gs_http_text_is(name, "priority");
     if (value.n > session->options->max_header)
         stream->status = 431;
     if (continues_cookie(stream, name)) {

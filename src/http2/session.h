@@ -9,12 +9,10 @@
 
 #include <nghttp2/nghttp2.h>
 
-/* A session that has more memory refuses streams. From half of it on, what was received waits until
- * responses are sent; from a quarter on, requests wait while the peer's window is closed. */
+/* A session that has more memory refuses streams, and answers no requests. From half of it on, what
+ * was received waits until responses are sent; from a quarter on, requests wait while the peer's
+ * window is closed. */
 #define GS_HTTP2_MEMORY_MAX ((size_t)50 << 10)
-
-/* It answers no more requests. */
-#define GS_HTTP2_ANSWER_MAX ((size_t)44 << 10)
 
 /* One that has even more after what was received is handled ends: all told, with an output of 6 KiB
  * and what the allocator adds, a connection takes at most 64 KiB. */
@@ -51,6 +49,7 @@ struct gs_http2_stream {
     bool has_body;         /* it announced one */
     bool body_is_complete; /* the peer has ended it */
     bool is_cookie_last;   /* of the fields so far */
+    bool has_priority;     /* its request has told its priority */
     bool is_broken;        /* memory for its head was exhausted */
     bool is_read;          /* its body is wanted although the response is complete */
     uint16_t status;       /* to refuse it with, since its head is too large; 0: it is not */
@@ -158,7 +157,7 @@ void gs_http2_release(struct gs_http2_session *session, void *memory);
 /* The memory of the session that grows with what its peer does; with what the allocator adds. */
 static inline size_t gs_http2_memory(const struct gs_http2_session *session)
 {
-    return session->allocated + session->held + session->base.streams * 3 * sizeof(size_t);
+    return session->allocated + session->held + session->base.streams * (3 * sizeof(size_t));
 }
 
 /* ---- session.c ---- */
