@@ -109,6 +109,10 @@ static void produce(struct gs_http2_session *session)
 
 /* ---- Requests ---- */
 
+#define OUTPUT_SIZE                                                                                \
+    (sizeof(struct gs_http_output) + GS_HTTP_OUTPUT_BYTES +                                        \
+     GS_HTTP_OUTPUT_SEGMENTS * sizeof(struct gs_http_segment))
+
 static bool is_much(size_t memory)
 {
     return memory > GS_HTTP2_MEMORY_MAX / 2;
@@ -119,13 +123,16 @@ static bool is_some(size_t memory)
     return memory > GS_HTTP2_MEMORY_MAX / 4;
 }
 
-/* A response that waits takes more memory than the head of its request, unless that is large. */
+/* A response that waits takes more memory than the head of its request, unless that is large. It
+ * may take an output of its own, as that of a stream whose file is loaded, and must not end the
+ * session. */
 static bool has_memory(const struct gs_http2_session *session, const struct gs_http2_stream *stream)
 {
     size_t memory = gs_http2_memory(session);
     if (!is_some(memory) || stream->head_size > GS_HTTP_OUTPUT_BYTES)
         return true;
-    return memory < GS_HTTP2_MEMORY_MAX &&
+    size_t outputs = (session->loading ? 2 : 1) * OUTPUT_SIZE;
+    return memory + outputs + sizeof *session < GS_HTTP2_KEPT_MAX &&
            nghttp2_session_get_remote_window_size(session->nghttp2) > 0;
 }
 

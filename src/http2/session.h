@@ -14,8 +14,8 @@
  * window is closed. */
 #define GS_HTTP2_MEMORY_MAX ((size_t)50 << 10)
 
-/* One that has even more after what was received is handled ends: all told, with an output of 6 KiB
- * and what the allocator adds, a connection takes at most 64 KiB. */
+/* One that has even more after what was received is handled ends: with an output, and what the
+ * allocator adds, a connection takes about 64 KiB. */
 #define GS_HTTP2_KEPT_MAX ((size_t)57 << 10)
 
 /* So does one that has this meanwhile. */
