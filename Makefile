@@ -93,10 +93,11 @@ bench: build build/lab.stamp ## run the benchmarks against floors and peers
 	@$(call cmake_build,release) --target bench/all
 	@tools/bench
 
-soak: build build/lab.stamp ## watch the memory during an hour of full load (SOAK_SECONDS)
+soak: build build/lab.stamp ## watch the memory during an hour of full load (SOAK_SECONDS; SOAK_OVER: plain, tls or h2)
 	@$(call cmake_build,release) --target bench/all
 	@mkdir -p runs/bench
-	@build/release/bench/long/soak --seconds $${SOAK_SECONDS:-3600} --json runs/bench/soak.json
+	@build/release/bench/long/soak --seconds $${SOAK_SECONDS:-3600} --over $${SOAK_OVER:-plain} \
+	    --json runs/bench/soak-$${SOAK_OVER:-plain}.json
 
 fuzz: build/test.stamp ## run each fuzzer for a minute (FUZZ_SECONDS)
 	@mkdir -p build; $(call cmake_build,fuzz) --target tests/fuzz/all

@@ -73,6 +73,7 @@ class Setup:
     results: Results
     limits: Limits
     clients: int
+    normal: Point = GOOD
 
     @property
     def seconds(self) -> float:
@@ -134,7 +135,7 @@ def run_load(setup: Setup, running: Running, tick: Callable[[], None]) -> dict[s
         pauses.tick(TICK_S)
         tick()
 
-    report = generator(workspace, on_tick).run(Load(running.url, GOOD, setup.seconds))
+    report = generator(workspace, on_tick).run(Load(running.url, setup.normal, setup.seconds))
     if pauses.is_long:
         raise PausedError(f"the machine was paused for {pauses.longest_s:.0f} s")
     errors = {kind: count for kind, count in report["errors"].items() if count}

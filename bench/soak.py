@@ -1,7 +1,7 @@
 """Soak test: the server's memory must not grow during an hour under all kinds of load.
 
-Memory and descriptors are sampled every few seconds; the robust slope after a warm-up is
-limited.
+The load is of HTTP/1, of HTTP/1 over TLS, or of HTTP/2 over TLS. Memory and descriptors are
+sampled every few seconds; the robust slope after a warm-up is limited.
 """
 
 import argparse
@@ -13,18 +13,20 @@ import subprocess
 import sys
 import time
 import urllib.parse
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 from abusive_clients import AbusiveClients
 from pauses import Pauses
 from results import Results, options
+from transport import Over
 
 from gossamer_lab import paths
 from gossamer_lab.experiments.manifest import Experiment, Point
 from gossamer_lab.measuring import process
 from gossamer_lab.measuring.workspace import Workspace, open_workspace, page
+from gossamer_lab.servers.peers import certificate
 from gossamer_lab.servers.server import Launch, Running, Server, ServerFailedError, Site, serving
 
 OURS = "event"
@@ -40,12 +42,16 @@ KEPT_OPEN = 32
 OTHER_DESCRIPTORS = 69
 """Descriptors of the server for other purposes than connections and files."""
 
-SLOW_CLIENTS = 100
-SLOW_LIMIT_S = 3.0
+SLOW_CLIENTS = {Over.PLAIN: 100, Over.TLS: 30, Over.H2: 30}
+"""Of each kind."""
+SLOW_LIMIT_S = {Over.PLAIN: 3.0, Over.TLS: 6.0, Over.H2: 6.0}
+"""It covers the handshake, which takes long beside a full load."""
 CLOSE_DELAY_S = 4.0
 
 WARM_UP = 0.2
 """Share of the run that is not evaluated."""
+WARM_UP_S = 15.0
+"""Time that is not evaluated, of a run of twice as long or more."""
 GROWTH = (0.01, 256 << 10)
 """Allowed growth of the memory: a share of it, plus a number of bytes."""
 DRAIN_TIMEOUT_S = 15.0
@@ -85,7 +91,16 @@ LOADS = (
     Load("not found", ("-c", "8", "--think", "10", "--expect-status", "404"), ("/none",)),
     Load("changing", ("-c", "2", "--think", "20"), ("/changing", "/large-0")),
 )
-SLOW_MODES = ("header", "blank", "body", "read")
+SLOW_MODES = {
+    Over.PLAIN: ("header", "blank", "body", "read"),
+    Over.TLS: ("handshake", "header", "body", "read"),
+    Over.H2: ("handshake", "header", "body", "read", "window"),
+}
+LOAD_OPTIONS: dict[Over, tuple[str, ...]] = {
+    Over.PLAIN: (),
+    Over.TLS: (),
+    Over.H2: ("--http2", "--streams", "4"),
+}
 
 
 def write_files(root: Path) -> tuple[Path, ...]:
@@ -100,12 +115,15 @@ def write_files(root: Path) -> tuple[Path, ...]:
     return root / "changing", root / "large-0"
 
 
-def configure(program: Path, site: Site) -> Launch:
+def configure(program: Path, site: Site, over: Over) -> Launch:
     """Configure a server with small caches and short timeouts, so that their limits are reached."""
     connections = site.open_files - OTHER_DESCRIPTORS - KEPT_OPEN
-    timeout = f"{SLOW_LIMIT_S:g}s"
+    timeout = f"{SLOW_LIMIT_S[over]:g}s"
+    listen: tuple[str, ...] = ("--listen", "127.0.0.1:0")
+    if site.certificate:
+        listen = ("--listen", "https://127.0.0.1:0", "--certificate", str(site.certificate))
     options = (
-        *("--arch", OURS, "--workers", "1", "--listen", "127.0.0.1:0"),
+        *("--arch", OURS, "--workers", "1", *listen),
         *("--access-log", "/dev/null", "--page-cache", "1m", "--max-connections", str(connections)),
         *("--header-timeout", timeout, "--rate-grace", timeout, "--rate", "4k"),
     )
@@ -140,13 +158,15 @@ def take_sample(pid: int, start: float) -> Sample:
 class Soak:
     """One run: its processes and samples."""
 
-    def __init__(self, workspace: Workspace, running: Running, seconds: float) -> None:
+    def __init__(self, workspace: Workspace, running: Running, seconds: float, over: Over) -> None:
         """Prepare the run without starting anything."""
         self.workspace = workspace
         self.running = running
         self.seconds = seconds
+        self.over = over
+        self.slow_modes = SLOW_MODES[over]
         self.processes: dict[str, subprocess.Popen[bytes]] = {}
-        self.abusive = AbusiveClients(running.url, SMALL, HUGE[0])
+        self.abusive = AbusiveClients(running.url, SMALL, HUGE[0], over)
         self.samples: list[Sample] = []
         self.start_time = 0.0
         self.pauses = Pauses()
@@ -166,17 +186,25 @@ class Soak:
         self.start_time = time.monotonic()
         for load in LOADS:
             options = ("-d", f"{self.seconds:g}", "--timeout", str(RESPONSE_TIMEOUT_S))
-            options += ("--json", str(self._file(load.name, "json")))
+            options += ("--json", str(self._file(load.name, "json")), *LOAD_OPTIONS[self.over])
             urls = tuple(url + target for target in load.targets)
             program = str(self.workspace.program)
             self._start(stack, load.name, (program, "load", *load.options, *options, *urls))
-        program = str(paths.program().parent / "bench/clients/slow_clients")
-        port = str(urllib.parse.urlsplit(url).port)
-        for mode in SLOW_MODES:
-            arguments = (mode, port, HUGE[0], str(SLOW_CLIENTS), f"{2 * self.seconds + 60:.0f}")
-            self._start(stack, f"slow {mode}", (program, *arguments, "reconnect"))
+        for mode in self.slow_modes:
+            self._start(stack, f"slow {mode}", self._slow_clients(mode))
         self.abusive.start(changing)
         stack.callback(self.abusive.end)
+
+    def _slow_clients(self, mode: str) -> tuple[str, ...]:
+        """Return the command of the slow clients of a mode."""
+        port = str(urllib.parse.urlsplit(self.running.url).port)
+        count = str(SLOW_CLIENTS[self.over])
+        arguments = (mode, port, HUGE[0], count, f"{2 * self.seconds + 60:.0f}")
+        if self.over is Over.PLAIN:
+            program = str(paths.program().parent / "bench/clients/slow_clients")
+            return (program, *arguments, "reconnect")
+        script = Path(__file__).with_name("slow_tls_clients.py")
+        return (sys.executable, str(script), self.over.value, *arguments)
 
     def monitor(self) -> None:
         """Take samples until the end; raise ServerFailedError if a client exits early."""
@@ -197,7 +225,7 @@ class Soak:
         self.abusive.end()
         for load in LOADS:
             self.processes[load.name].wait(timeout=60)
-        for mode in SLOW_MODES:
+        for mode in self.slow_modes:
             self.processes[f"slow {mode}"].terminate()
             self.processes[f"slow {mode}"].wait(timeout=10)
         deadline = time.monotonic() + DRAIN_TIMEOUT_S
@@ -237,7 +265,8 @@ def slope(points: list[tuple[float, float]]) -> float:
 
 def evaluate_memory(results: Results, soak: Soak) -> None:
     """Add the growth of the memory to the results."""
-    evaluated = [s for s in soak.samples if s.at_s >= soak.seconds * WARM_UP]
+    warm_up_s = max(soak.seconds * WARM_UP, min(WARM_UP_S, soak.seconds / 2))
+    evaluated = [s for s in soak.samples if s.at_s >= warm_up_s]
     if len(evaluated) < 2:
         return
     level = statistics.median(s.rss for s in evaluated)
@@ -275,11 +304,11 @@ def evaluate_clients(results: Results, soak: Soak) -> None:
         results.add(
             load.name, ALLOWED, report["requests"] + sum(errors.values()), "correct responses"
         )
-    for mode in SLOW_MODES:
+    for mode in soak.slow_modes:
         report = soak.report_of(f"slow {mode}", "out")
         results.add(f"slow {mode}: closed", OURS, report["closed"], "clients")
         results.add(f"slow {mode}: last close", OURS, report["max_age_s"], "s")
-        latest_s = SLOW_LIMIT_S + CLOSE_DELAY_S + pause_s
+        latest_s = SLOW_LIMIT_S[soak.over] + CLOSE_DELAY_S + pause_s
         results.add(f"slow {mode}: last close", ALLOWED, latest_s, "s")
         if report["failed"]:
             results.skip(f"slow {mode}", OURS, f"{report['failed']} could not connect")
@@ -300,14 +329,14 @@ def evaluate_summary(results: Results, output: str) -> None:
         results.add("total requests", OURS, int(ended.group(1)), "")
 
 
-def set_limits(results: Results) -> None:
+def set_limits(results: Results, over: Over) -> None:
     """Set the limits."""
     results.limit("growth of the memory", OURS, (ALLOWED,), 1.0)
     results.limit("sockets at the end", OURS, (ALLOWED,), 1.0)
     results.limit("files at the end", OURS, (ALLOWED,), 1.0)
     for load in LOADS:
         results.limit(load.name, ALLOWED, (OURS,), 1.0)
-    for mode in SLOW_MODES:
+    for mode in SLOW_MODES[over]:
         results.limit(f"slow {mode}: last close", OURS, (ALLOWED,), 1.0)
 
 
@@ -315,17 +344,26 @@ def settings() -> argparse.Namespace:
     """Parse the options."""
     parser = options(__doc__ or "")
     parser.set_defaults(seconds=3600.0)
+    kinds = [over.value for over in Over]
+    parser.add_argument("--over", choices=kinds, default="plain", help="what the load is sent over")
     return parser.parse_args()
 
 
-def run(results: Results, seconds: float) -> None:
+def with_tls(workspace: Workspace) -> Workspace:
+    """Return the workspace of servers that speak TLS."""
+    site = workspace.site
+    return replace(workspace, site=replace(site, certificate=certificate(site.folder)))
+
+
+def run(results: Results, seconds: float, over: Over) -> None:
     """Run the server and all loads, and evaluate the results."""
-    with open_workspace(Experiment("soak", "", POINTS, (), ()), paths.program()) as workspace:
+    with open_workspace(Experiment("soak", "", POINTS, (), ()), paths.program()) as opened:
+        workspace = opened if over is Over.PLAIN else with_tls(opened)
         changing = write_files(workspace.site.root)
-        launch = configure(workspace.program, workspace.site)
+        launch = configure(workspace.program, workspace.site, over)
         server = Server(OURS, True, "", "this checkout", lambda _site: launch)
         with serving(server, workspace.site, workspace.server_core, (SMALL, 305)) as running:
-            soak = Soak(workspace, running, seconds)
+            soak = Soak(workspace, running, seconds, over)
             with contextlib.ExitStack() as stack:
                 soak.start(stack, changing)
                 soak.monitor()
@@ -340,12 +378,13 @@ def run(results: Results, seconds: float) -> None:
 def main() -> int:
     """Run the soak test; return 1 if a limit is not met or a part was skipped."""
     chosen = settings()
+    over = Over(chosen.over)
     results = Results()
     try:
-        run(results, chosen.seconds)
+        run(results, chosen.seconds, over)
     except (ServerFailedError, subprocess.TimeoutExpired) as failure:
         results.skip("run", OURS, str(failure))
-    set_limits(results)
+    set_limits(results, over)
     status = results.finish(chosen.json)
     return 1 if results.skipped else status
 

@@ -229,7 +229,8 @@ struct gs_http_conn {
     uint32_t requests;
     uint64_t deadline_ns;
     uint64_t transferred; /* bytes, in this window of a transfer */
-    uint64_t body[3];     /* progress of discarding a request's body; then of closing */
+    uint64_t body[3];     /* progress of discarding a request's body; then of closing; before the
+                           * first request, whether it must be of HTTP/1 */
 };
 
 /* Initialise the connection, which wants to read at first. */

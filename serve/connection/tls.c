@@ -109,8 +109,12 @@ static void note_established(struct serve_connection *connection)
     if (!info.is_established)
         return;
     serve_certificates_count(tls->certificates, &info);
-    if (info.protocol && !strcmp(info.protocol, "h2"))
+    if (!info.protocol)
+        return;
+    if (!strcmp(info.protocol, "h2"))
         gs_http2_expect(&connection->http);
+    else
+        gs_http2_forbid(&connection->http);
 }
 
 /* A reset, which would follow from unread input, could overtake the reason, which is an alert or an

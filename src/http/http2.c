@@ -13,6 +13,11 @@ void gs_http2_expect(struct gs_http_conn *conn)
     conn->flags |= GS_HTTP_CONN_NOT_HTTP1;
 }
 
+void gs_http2_forbid(struct gs_http_conn *conn)
+{
+    conn->body[0] = true;
+}
+
 /* Whether the bytes, which are received next, may belong to the preface, if it is expected. */
 static bool may_be_preface(const struct gs_http_conn *conn, const char *bytes, size_t n)
 {
@@ -59,7 +64,8 @@ void gs_http2_free(struct gs_http_conn *conn)
 
 bool gs_http2_detect(struct gs_http_conn *conn, const struct gs_http_text *line)
 {
-    if (!conn->service->http2 || conn->requests || !gs_http_text_is(*line, "PRI * HTTP/2.0"))
+    bool may_be = conn->service->http2 && !conn->requests && !conn->body[0];
+    if (!may_be || !gs_http_text_is(*line, "PRI * HTTP/2.0"))
         return false;
     conn->flags |= GS_HTTP_CONN_HTTP2;
     return true;

@@ -48,6 +48,10 @@ void gs_http_service_set_http2(struct gs_http_service *service,
  * anything is received. */
 void gs_http2_expect(struct gs_http_conn *conn);
 
+/* They have agreed to speak HTTP/1: the preface is a request that is refused. Before anything is
+ * received. */
+void gs_http2_forbid(struct gs_http_conn *conn);
+
 /* ---- For conn.c ---- */
 
 /* How long a peer has to answer when the connection drains. */

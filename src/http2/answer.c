@@ -11,6 +11,7 @@
 #define FRAME_HEADER 9
 #define COPY_MAX ((size_t)2048)
 #define EXCESS_MAX 256u
+#define SHARING_MIN ((uint64_t)64 << 10)
 
 /* ---- The response ---- */
 
@@ -23,8 +24,10 @@ static void set_response(struct gs_http2_session *session, struct gs_http2_strea
                          struct gs_http_output *response)
 {
     session->large -= is_large(stream);
+    session->held -= stream->response ? malloc_usable_size(stream->response) : 0;
     stream->response = response;
     session->large += is_large(stream);
+    session->held += response ? malloc_usable_size(response) : 0;
 }
 
 /* The line of the log may be as long as the head. */
@@ -128,6 +131,17 @@ static const struct gs_http2_fields *fields_of(const struct gs_http2_session *se
     return gs_http2_page_fields(page, date, page->stat.st_mtim.tv_sec > now, space);
 }
 
+/* Clients that tell no priorities expect that large files share the connection, and do not keep a
+ * small page waiting; the default of RFC 9218 is one after another. */
+static void share_connection(struct gs_http2_session *session, const struct gs_http2_stream *stream,
+                             uint64_t body_n)
+{
+    nghttp2_extpri priority = {.urgency = NGHTTP2_EXTPRI_DEFAULT_URGENCY, .inc = 1};
+    if (body_n > SHARING_MIN && !stream->has_priority)
+        (void)nghttp2_session_change_extpri_stream_priority(session->nghttp2, stream->id, &priority,
+                                                            0);
+}
+
 /* Give libnghttp2 the response, which becomes the stream's. */
 static void submit(struct gs_http2_session *session, struct gs_http2_stream *stream,
                    struct gs_http_output *response)
@@ -143,6 +157,7 @@ static void submit(struct gs_http2_session *session, struct gs_http2_stream *str
     gs_http2_note_work(session, 0);
     bool has_body = response->end > head_n;
     gs_http2_free_head(session, stream);
+    share_connection(session, stream, response->end - head_n);
     int err = nghttp2_submit_response(session->nghttp2, stream->id, fields->all, fields->count,
                                       has_body ? &provider : NULL);
     gs_http_output_advance(response, head_n);

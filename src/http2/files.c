@@ -109,6 +109,33 @@ static void produce(struct gs_http2_session *session)
 
 /* ---- Requests ---- */
 
+#define OUTPUT_SIZE                                                                                \
+    (sizeof(struct gs_http_output) + GS_HTTP_OUTPUT_BYTES +                                        \
+     GS_HTTP_OUTPUT_SEGMENTS * sizeof(struct gs_http_segment))
+
+static bool is_much(size_t memory)
+{
+    return memory > GS_HTTP2_MEMORY_MAX / 2;
+}
+
+static bool is_some(size_t memory)
+{
+    return memory > GS_HTTP2_MEMORY_MAX / 4;
+}
+
+/* A response that waits takes more memory than the head of its request, unless that is large. It
+ * may take an output of its own, as that of a stream whose file is loaded, and must not end the
+ * session. */
+static bool has_memory(const struct gs_http2_session *session, const struct gs_http2_stream *stream)
+{
+    size_t memory = gs_http2_memory(session);
+    if (!is_some(memory) || stream->head_size > GS_HTTP_OUTPUT_BYTES)
+        return true;
+    size_t outputs = (session->loading ? 2 : 1) * OUTPUT_SIZE;
+    return memory + outputs + sizeof *session < GS_HTTP2_KEPT_MAX &&
+           nghttp2_session_get_remote_window_size(session->nghttp2) > 0;
+}
+
 static bool may_answer(const struct gs_http2_session *session)
 {
     const struct gs_http_output *output = session->conn->output;
@@ -116,7 +143,8 @@ static bool may_answer(const struct gs_http2_session *session)
            session->conn->state != GS_HTTP_CONN_CLOSED;
 }
 
-/* Returns whether a request was answered. */
+/* Returns whether a request was answered: one, if there is some memory, so that the window tells
+ * whether the next one may be. */
 static bool answer(struct gs_http2_session *session)
 {
     bool has_answered = false;
@@ -124,8 +152,11 @@ static bool answer(struct gs_http2_session *session)
     for (struct gs_http2_stream *stream = session->first; stream && may_answer(session);
          stream = next) {
         next = stream->next;
-        if (stream->state == GS_HTTP2_READY && gs_http2_answer(session, stream, NULL))
+        if (stream->state == GS_HTTP2_READY && has_memory(session, stream) &&
+            gs_http2_answer(session, stream, NULL))
             has_answered = true;
+        if (has_answered && is_some(gs_http2_memory(session)))
+            break;
     }
     return has_answered;
 }
@@ -171,29 +202,52 @@ static bool has_ended(const struct gs_http2_session *session)
 }
 
 /* The heads of many requests take much memory, and what they were received in, little: so it is
- * kept until the load is complete, or the output sent, for which the peer need send nothing. */
-static bool must_wait(const struct gs_http2_session *session)
+ * kept until the load is complete, or the output sent, for which the peer need send nothing. If too
+ * much is left for that, requests in it are refused. */
+static bool must_wait(struct gs_http2_session *session, size_t left)
 {
     const struct gs_http_conn *conn = session->conn;
-    return (conn->load || conn->output) && session->allocated > GS_HTTP2_MEMORY_MAX / 2;
+    size_t memory = gs_http2_memory(session);
+    bool should_wait = (conn->load || conn->output) && is_much(memory);
+    session->is_crowded = should_wait && memory + left > GS_HTTP2_MEMORY_MAX;
+    return should_wait && !session->is_crowded;
 }
 
 /* Returns how many bytes were taken. */
 static size_t process(struct gs_http2_session *session, const char *bytes, size_t n)
 {
     size_t at = 0, advanced = 0;
-    while (at < n && !has_ended(session) && !must_wait(session)) {
+    while (at < n && !has_ended(session) && !must_wait(session, n - at)) {
         size_t part = gs_http2_take(session, bytes + at, n - at);
         if (!part)
             fail(session);
         at += part;
-        if (at < n && (at - advanced >= PART || session->allocated > GS_HTTP2_MEMORY_MAX / 2)) {
+        if (at < n && (at - advanced >= PART || is_much(gs_http2_memory(session)))) {
             advance(session);
             advanced = at;
         }
     }
     advance(session);
     return has_ended(session) ? n : at;
+}
+
+/* ---- Memory ---- */
+
+/* At the end of each operation, unless a field is incomplete: for one of the size that is allowed,
+ * libnghttp2 takes more, until --header-timeout at most. was_blocked: the peer did not take what was sent before; then it
+ * would not take the reason, either. */
+static void limit_memory(struct gs_http2_session *session, bool was_blocked)
+{
+    const struct gs_http_conn *conn = session->conn;
+    size_t all = sizeof *session + gs_http2_memory(session) + session->input_n;
+    bool may_be_much = session->base.is_in_header && !session->is_ending;
+    if (conn->state == GS_HTTP_CONN_CLOSED || may_be_much || all <= GS_HTTP2_KEPT_MAX)
+        return;
+    gs_http2_end_abuse(session);
+    if (was_blocked)
+        fail(session);
+    else
+        advance(session);
 }
 
 static void keep_input(struct gs_http2_session *session, const char *bytes, size_t n)
@@ -227,16 +281,21 @@ static void receive(struct gs_http_conn *conn, const char *bytes, size_t n, uint
     struct gs_http2_session *session = enter(conn, now_ns);
     if (!session)
         return;
+    bool was_blocked = conn->output != NULL;
     size_t done = session->input_n ? 0 : process(session, bytes, n);
     if (done < n)
         keep_input(session, bytes + done, n - done);
+    limit_memory(session, was_blocked);
 }
 
 static void go_on(struct gs_http2_session *session)
 {
-    advance(session);
-    if (session->input_n && session->conn->state != GS_HTTP_CONN_CLOSED)
+    bool was_blocked = session->conn->output != NULL;
+    if (session->input_n) /* before there is output again: a download would keep it waiting */
         process_input(session);
+    else
+        advance(session);
+    limit_memory(session, was_blocked);
 }
 
 /* A load that is requested starts once the output is sent: a download does not go on before. */
@@ -273,7 +332,7 @@ static void end(struct gs_http_conn *conn, uint64_t now_ns)
 static void free_session(struct gs_http_conn *conn)
 {
     struct gs_http2_session *session = gs_http2_session_of(conn);
-    if (enter(conn, 0))
+    if (enter(conn, session->now_ns)) /* no time is given: that of the last call */
         done(session);
     free(session->input);
     free(session);

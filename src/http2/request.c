@@ -104,6 +104,7 @@ static void append_field(struct gs_http2_session *session, struct gs_http2_strea
     if (authority.bytes && gs_http_text_is(name, "host") && value.n == authority.n &&
         !memcmp(value.bytes, authority.bytes, value.n))
         return;
+    stream->has_priority |= gs_http_text_is(name, "priority");
     if (value.n > session->options->max_header)
         stream->status = 431;
     bool is_cookie = continues_cookie(stream, name);
@@ -171,12 +172,24 @@ void gs_http2_free_head(struct gs_http2_session *session, struct gs_http2_stream
     stream->head_n = stream->head_size = stream->version = 0;
 }
 
+/* The head may wait. */
+static void shrink(struct gs_http2_session *session, struct gs_http2_stream *stream)
+{
+    char *head = stream->head_n ? gs_http2_realloc(session, stream->head, stream->head_n) : NULL;
+    if (!head)
+        return;
+    stream->head = head;
+    stream->head_size = stream->head_n;
+}
+
 void gs_http2_end_header(struct gs_http2_session *session, struct gs_http2_stream *stream)
 {
     append_line(session, stream);
     if (reserve(session, stream, 2))
         put(stream, GS_HTTP_TEXT("\r\n"));
     gs_http2_drop_header(session);
+    if (gs_http2_memory(session) > GS_HTTP2_MEMORY_MAX / 4)
+        shrink(session, stream);
 }
 
 /* ---- Parsing ---- */

@@ -9,11 +9,16 @@
 
 #include <nghttp2/nghttp2.h>
 
-/* A session that has more memory refuses streams, and handles no more requests until it has sent
- * responses. */
-#define GS_HTTP2_MEMORY_MAX ((size_t)64 << 10)
+/* A session that has more memory refuses streams, and answers no requests. From half of it on, what
+ * was received waits until responses are sent; from a quarter on, requests wait while the peer's
+ * window is closed. */
+#define GS_HTTP2_MEMORY_MAX ((size_t)50 << 10)
 
-/* One that has even more, because of frames that are to be sent, ends. */
+/* One that has even more after what was received is handled ends: with an output, and what the
+ * allocator adds, a connection takes about 64 KiB. */
+#define GS_HTTP2_KEPT_MAX ((size_t)57 << 10)
+
+/* So does one that has this meanwhile. */
 #define GS_HTTP2_ABUSE_MAX ((size_t)96 << 10)
 #define GS_HTTP2_STREAMS_MAX 100
 
@@ -44,6 +49,7 @@ struct gs_http2_stream {
     bool has_body;         /* it announced one */
     bool body_is_complete; /* the peer has ended it */
     bool is_cookie_last;   /* of the fields so far */
+    bool has_priority;     /* its request has told its priority */
     bool is_broken;        /* memory for its head was exhausted */
     bool is_read;          /* its body is wanted although the response is complete */
     uint16_t status;       /* to refuse it with, since its head is too large; 0: it is not */
@@ -93,7 +99,8 @@ struct gs_http2_session {
     uint64_t now_ns;           /* of the call in progress */
     nghttp2_session *nghttp2;
     nghttp2_mem memory;
-    size_t allocated;
+    size_t allocated;               /* by libnghttp2, and of streams, */
+    size_t held;                    /* and of their responses */
     bool has_block;                 /* it uses the one that is shared, */
     uint8_t parts;                  /* and these parts of the desk */
     struct gs_http2_packed *packed; /* their contents, while another session runs */
@@ -103,6 +110,7 @@ struct gs_http2_session {
     uint8_t header_n, header[13]; /* of the frame that is received next */
     uint32_t payload_left;        /* of the one before */
     bool is_last;                 /* no more streams are handled */
+    bool is_crowded;              /* new streams are refused */
     struct gs_http2_stream *first, **last;
     struct gs_http2_stream *loading;          /* whose conn->load is; NULL: none */
     nghttp2_rcbuf *method, *path, *authority; /* of the header block that is incomplete */
@@ -146,6 +154,12 @@ bool gs_http2_take_desk(struct gs_http2_session *session);
 /* Memory of a stream: counted, too. */
 void *gs_http2_realloc(struct gs_http2_session *session, void *memory, size_t n);
 void gs_http2_release(struct gs_http2_session *session, void *memory);
+
+/* The memory of the session that grows with what its peer does; with what the allocator adds. */
+static inline size_t gs_http2_memory(const struct gs_http2_session *session)
+{
+    return session->allocated + session->held + session->base.streams * (3 * sizeof(size_t));
+}
 
 /* ---- session.c ---- */
 

@@ -15,9 +15,10 @@ static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame
     struct gs_http2_session *session = data;
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    struct gs_http2_stream *stream = session->allocated < GS_HTTP2_MEMORY_MAX + session->memory_more
-                                         ? gs_http2_realloc(session, NULL, sizeof *stream)
-                                         : NULL;
+    bool has_room = !session->is_crowded &&
+                    gs_http2_memory(session) < GS_HTTP2_MEMORY_MAX + session->memory_more;
+    struct gs_http2_stream *stream =
+        has_room ? gs_http2_realloc(session, NULL, sizeof *stream) : NULL;
     gs_http2_drop_header(session); /* of a malformed block, whose stream is not closed yet */
     session->base.is_in_header = true;
     gs_http2_note_opened(session, frame->hd.stream_id);
@@ -69,7 +70,7 @@ static void on_head(struct gs_http2_session *session, struct gs_http2_stream *st
 {
     gs_http2_end_header(session, stream);
     stream->body_is_complete = is_end;
-    if (stream->is_broken)
+    if (stream->is_broken || gs_http2_memory(session) > GS_HTTP2_MEMORY_MAX)
         refuse(session->nghttp2, stream->id);
     else
         session->user->on_head(session, stream, is_end);
@@ -103,6 +104,15 @@ static int on_data(nghttp2_session *nghttp2, uint8_t flags, int32_t id, const ui
 
 /* ---- Frames ---- */
 
+/* That of a stream which has ended takes from the budget of frames without use only. */
+static void on_reset(struct gs_http2_session *session, int32_t id)
+{
+    if (!nghttp2_session_find_stream(session->nghttp2, id))
+        return;
+    gs_http_count(&session->counts->http2_resets, 1);
+    (void)gs_http2_may_reset(session);
+}
+
 static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *data)
 {
     struct gs_http2_session *session = data;
@@ -112,8 +122,7 @@ static int on_frame(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *
         on_message(session, frame);
         break;
     case NGHTTP2_RST_STREAM:
-        gs_http_count(&session->counts->http2_resets, 1);
-        (void)gs_http2_may_reset(session);
+        on_reset(session, frame->hd.stream_id);
         break;
     case NGHTTP2_PING:
         if (frame->hd.flags & NGHTTP2_FLAG_ACK && session->base.is_draining)

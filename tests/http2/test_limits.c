@@ -130,6 +130,21 @@ TEST(a_peer_that_resets_too_many_streams_is_refused)
     check_ended_calmly();
 }
 
+TEST(the_reset_of_a_stream_that_has_ended_is_not_counted)
+{
+    start();
+    client_exchange(&client);
+    for (unsigned id = 1; id < 200; id += 2) {
+        send_frame(NGHTTP2_HEADERS, END_STREAM | END_HEADERS, id, GET, sizeof GET - 1);
+        send_frame(NGHTTP2_RST_STREAM, 0, id, "\0\0\0\10", 4);
+    }
+    CHECK_EQ(client.drive.counts.requests, 100u);
+    CHECK_EQ(client.drive.counts.http2_resets, 0u);
+    CHECK_EQ(session_of()->resets, 1000u);
+    CHECK(!client_is_over(&client));
+    CHECK_EQ(client_stop(&client), 0);
+}
+
 TEST(a_peer_that_has_streams_reset_is_refused)
 {
     /* Its requests are malformed, or their bodies are longer than announced. */

@@ -62,8 +62,8 @@ TEST(a_later_priority_changes_the_order_of_what_is_not_yet_built)
 {
     start_with_open_windows();
     client.drive.keep_output = true;
-    int32_t first = client_get(&client, "GET", "/large", NULL, NULL);
-    int32_t second = client_get(&client, "GET", "/large", NULL, NULL);
+    int32_t first = client_get(&client, "GET", "/large", "priority", "u=3");
+    int32_t second = client_get(&client, "GET", "/large", "priority", "u=3");
     client_exchange(&client);
     CHECK(!nghttp2_submit_priority_update(client.session, NGHTTP2_FLAG_NONE, second,
                                           (const uint8_t *)"u=0", 3));
@@ -79,5 +79,19 @@ TEST(a_later_priority_changes_the_order_of_what_is_not_yet_built)
     CHECK(built > 0 && built <= 5);
     for (unsigned i = built; i < CLIENT_FRAMES; i++)
         CHECK_EQ(client.frames[i], second);
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(a_small_page_does_not_wait_for_large_ones_that_have_no_priority)
+{
+    start_with_open_windows();
+    for (unsigned i = 0; i < 10; i++)
+        client_get(&client, "GET", "/large", NULL, NULL);
+    int32_t id = client_get(&client, "GET", "/f", NULL, NULL);
+    client_exchange(&client);
+    unsigned at = 0;
+    while (at < CLIENT_FRAMES && client.frames[at] != id)
+        at++;
+    CHECK(at < CLIENT_FRAMES);
     CHECK_EQ(client_stop(&client), 0);
 }

@@ -302,3 +302,13 @@ TEST(a_peer_that_agreed_to_speak_http_2_must_do_so)
     CHECK(client_is_over(&client));
     CHECK_EQ(client_stop(&client), 0);
 }
+
+TEST(a_peer_that_agreed_to_speak_http_1_must_do_so)
+{
+    client_start(&client, NULL);
+    gs_http2_forbid(&client.drive.conn);
+    drive_send(&client.drive, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+    CHECK(!strncmp(client.drive.output, "HTTP/1.1 505", 12));
+    CHECK_EQ(client.drive.counts.http2_connections, 0u);
+    CHECK_EQ(client_stop(&client), 0);
+}

@@ -1,5 +1,7 @@
 """HTTP/2 in all architectures: by prior knowledge and by ALPN, with curl as the client."""
 
+import socket
+import ssl
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -68,6 +70,21 @@ def test_an_upgrade_is_ignored(shared: Server) -> None:
     with Wire(shared.addresses[1]) as wire:
         answer = wire.get("/", Upgrade="h2c", Connection="Upgrade, HTTP2-Settings")
         assert (answer.status, answer.body) == (200, SMALL)
+
+
+def test_a_client_that_chose_http_1_may_not_speak_http_2(shared: Server) -> None:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["http/1.1"])
+    with (
+        socket.create_connection(shared.addresses[0][:2], timeout=20) as plain,
+        context.wrap_socket(plain) as client,
+    ):
+        client.sendall(PREFACE + frame(SETTINGS, 0, 0))
+        received = b""
+        while data := client.recv(65536):
+            received += data
+    assert received.startswith(b"HTTP/1.1 505 ")
 
 
 def test_metrics_tell_of_http_2(shared: Server) -> None:
