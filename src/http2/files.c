@@ -143,6 +143,21 @@ static bool may_answer(const struct gs_http2_session *session)
            session->conn->state != GS_HTTP_CONN_CLOSED;
 }
 
+static void compact(struct gs_http2_session *session)
+{
+    for (struct gs_http2_stream *stream = session->first; stream && session->large;
+         stream = stream->next)
+        gs_http2_compact(session, stream);
+}
+
+/* A response that is sent at once need not be compacted, which takes time. */
+static bool has_some(struct gs_http2_session *session)
+{
+    if (is_some(gs_http2_memory(session)))
+        compact(session);
+    return is_some(gs_http2_memory(session));
+}
+
 /* Returns whether a request was answered: one, if there is some memory, so that the window tells
  * whether the next one may be. */
 static bool answer(struct gs_http2_session *session)
@@ -155,7 +170,7 @@ static bool answer(struct gs_http2_session *session)
         if (stream->state == GS_HTTP2_READY && has_memory(session, stream) &&
             gs_http2_answer(session, stream, NULL))
             has_answered = true;
-        if (has_answered && is_some(gs_http2_memory(session)))
+        if (has_answered && has_some(session))
             break;
     }
     return has_answered;
@@ -169,13 +184,6 @@ static void drain(struct gs_http2_session *session)
         gs_http2_accept_no_more(session);
     if (conn->flags & GS_HTTP_CONN_DRAINING)
         gs_http2_drain(session);
-}
-
-static void compact(struct gs_http2_session *session)
-{
-    for (struct gs_http2_stream *stream = session->first; stream && session->large;
-         stream = stream->next)
-        gs_http2_compact(session, stream);
 }
 
 /* Answer what is ready, as far as there is room for it. */
