@@ -331,7 +331,7 @@ static ssize_t encrypt(struct serve_tls *tls, const struct serve_output *output)
     if (n < 0)
         return -EPROTO; /* also for -ENOMEM, after which it can't be tried again */
     tls->encrypted = (size_t)n;
-    if (tls->encrypted == output->last_bytes)
+    if (n && tls->encrypted == output->last_bytes)
         gs_tls_engine_close(tls->engine);
     return 0;
 }

@@ -10,15 +10,19 @@ static void refuse(nghttp2_session *nghttp2, int32_t id)
     (void)nghttp2_submit_rst_stream(nghttp2, NGHTTP2_FLAG_NONE, id, NGHTTP2_REFUSED_STREAM);
 }
 
+static bool has_room(const struct gs_http2_session *session)
+{
+    return gs_http2_memory(session) <= GS_HTTP2_MEMORY_MAX + session->memory_more;
+}
+
 static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *data)
 {
     struct gs_http2_session *session = data;
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    bool has_room = !session->is_crowded &&
-                    gs_http2_memory(session) < GS_HTTP2_MEMORY_MAX + session->memory_more;
+    bool may_open = has_room(session) && !session->is_crowded;
     struct gs_http2_stream *stream =
-        has_room ? gs_http2_realloc(session, NULL, sizeof *stream) : NULL;
+        may_open ? gs_http2_realloc(session, NULL, sizeof *stream) : NULL;
     gs_http2_drop_header(session); /* of a malformed block, whose stream is not closed yet */
     session->base.is_in_header = true;
     gs_http2_note_opened(session, frame->hd.stream_id);
@@ -70,7 +74,7 @@ static void on_head(struct gs_http2_session *session, struct gs_http2_stream *st
 {
     gs_http2_end_header(session, stream);
     stream->body_is_complete = is_end;
-    if (stream->is_broken || gs_http2_memory(session) > GS_HTTP2_MEMORY_MAX)
+    if (stream->is_broken || !has_room(session))
         refuse(session->nghttp2, stream->id);
     else
         session->user->on_head(session, stream, is_end);
