@@ -200,7 +200,8 @@ static int check_header(struct gs_tls_engine *engine, const unsigned char *recor
     return n > GS_TLS_TAG ? 0 : fail(engine, SSL_AD_BAD_RECORD_MAC, SSL_R_LENGTH_TOO_SHORT);
 }
 
-/* Copy input to the partial record, at most up to the end of its header or of all of it. */
+/* Copy input to the partial record, at most up to the end of its header or of all of it. Returns 1:
+ * it is whole; 0: it is not yet; or an error. */
 static int gather(struct gs_tls_engine *engine, struct gs_tls_input *input)
 {
     struct gs_tls_records *records = engine->records;
@@ -218,7 +219,9 @@ static int gather(struct gs_tls_engine *engine, struct gs_tls_input *input)
     records->partial_n += n;
     input->bytes += n;
     input->n -= n;
-    return records->partial_n == GS_TLS_HEADER ? check_header(engine, records->partial) : 0;
+    if (!has_header && records->partial_n == size)
+        return check_header(engine, records->partial);
+    return records->partial_n == size;
 }
 
 /* Returns 1: *ret_record is a whole record; 0: more input is needed; or an error. */
@@ -227,25 +230,21 @@ static int next_record(struct gs_tls_engine *engine, struct gs_tls_input *input,
 {
     struct gs_tls_records *records = engine->records;
     const unsigned char *bytes = (const unsigned char *)input->bytes;
-    int err = 0;
+    int result = 0;
     if (!records->partial && input->n >= GS_TLS_HEADER) {
-        err = check_header(engine, bytes);
+        result = check_header(engine, bytes);
         size_t size = size_of(bytes);
-        if (!err && size <= input->n) {
+        if (!result && size <= input->n) {
             input->bytes += size;
             input->n -= size;
             *ret_record = bytes;
             return 1;
         }
     }
-    while (!err && input->n) {
-        err = gather(engine, input);
-        *ret_record = records->partial;
-        if (!err && records->partial_n > GS_TLS_HEADER &&
-            records->partial_n == size_of(records->partial))
-            return 1;
-    }
-    return err;
+    while (!result && input->n)
+        result = gather(engine, input);
+    *ret_record = records->partial;
+    return result;
 }
 
 static void drop_partial(struct gs_tls_records *records)

@@ -71,6 +71,7 @@ static void read_field(struct answer *answer, const nghttp2_nv *field)
 
 static void read_block(struct reader *reader, const uint8_t *bytes, size_t n, bool is_last)
 {
+    struct answer *answer = reader->block;
     int flags = 0;
     while (!(flags & NGHTTP2_HD_INFLATE_FINAL)) {
         nghttp2_nv field;
@@ -79,12 +80,12 @@ static void read_block(struct reader *reader, const uint8_t *bytes, size_t n, bo
         bytes += used;
         n -= (size_t)used;
         if (flags & NGHTTP2_HD_INFLATE_EMIT)
-            read_field(reader->block, &field);
+            read_field(answer, &field);
         else if (!n && !is_last)
             return;
     }
     nghttp2_hd_inflate_end_headers(reader->inflater);
-    assert(reader->block->status >= 100 && reader->block->status <= 599);
+    assert(answer->status >= 100 && answer->status <= 599);
     reader->block = NULL;
 }
 
@@ -105,19 +106,20 @@ static void read_frame(struct reader *reader, const uint8_t *frame, size_t n)
     assert(!reader->block || type == NGHTTP2_CONTINUATION);
     switch (type) {
     case NGHTTP2_HEADERS:
-        assert(!answer->is_over);
+        assert(answer && !answer->is_over);
         reader->block = answer;
         read_block(reader, frame + FRAME_HEADER, n, flags & NGHTTP2_FLAG_END_HEADERS);
         break;
     case NGHTTP2_CONTINUATION:
-        assert(reader->block == answer);
+        assert(answer && reader->block == answer);
         read_block(reader, frame + FRAME_HEADER, n, flags & NGHTTP2_FLAG_END_HEADERS);
         return;
     case NGHTTP2_DATA:
+        assert(answer);
         read_data(answer, n, flags & NGHTTP2_FLAG_END_STREAM);
         break;
     case NGHTTP2_RST_STREAM:
-        assert(n == 4 && !answer->is_reset);
+        assert(n == 4 && answer && !answer->is_reset);
         answer->is_reset = answer->is_over = true;
         return;
     case NGHTTP2_GOAWAY:

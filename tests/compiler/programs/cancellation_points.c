@@ -203,7 +203,9 @@ static int read_line(void)
 {
     char *line = NULL;
     size_t size = 0;
-    return (int)getline(&line, &size, stream);
+    int result = (int)getline(&line, &size, stream);
+    free(line);
+    return result;
 }
 
 static int make_temporary(void)
