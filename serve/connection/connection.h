@@ -88,8 +88,6 @@ struct serve_output {
     uint64_t last_bytes; /* with TLS: what is left before the connection ends; 0: not known */
 };
 
-/* Whether it has parts of a file, which may have to be read from a disk. */
-
 /* Whether it may have parts of a file. */
 bool serve_connection_sends_file(const struct serve_connection *connection);
 void serve_connection_output(struct serve_connection *connection, struct serve_output *ret_output);

@@ -317,8 +317,8 @@ static ssize_t encrypt_parts(struct gs_tls_engine *engine, const struct serve_ou
     return n < 0 ? n : (ssize_t)sum;
 }
 
-/* The last bytes of the connection are followed by close_notify, so that one call sends both.
- * Returns 0 or -errno. */
+/* The last bytes of the connection are followed by close_notify, so that one call sends both. A
+ * handshake has no bytes of HTTP, and is not the end. Returns 0 or -errno. */
 static ssize_t encrypt(struct serve_tls *tls, const struct serve_output *output)
 {
     const struct iovec *first = output->parts;

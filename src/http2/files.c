@@ -242,8 +242,8 @@ static size_t process(struct gs_http2_session *session, const char *bytes, size_
 /* ---- Memory ---- */
 
 /* At the end of each operation, unless a field is incomplete: for one of the size that is allowed,
- * libnghttp2 takes more, until --header-timeout at most. was_blocked: the peer did not take what was sent before; then it
- * would not take the reason, either. */
+ * libnghttp2 takes more, until --header-timeout at most. was_blocked: the peer did not take what
+ * was sent before; then it would not take the reason, either. */
 static void limit_memory(struct gs_http2_session *session, bool was_blocked)
 {
     const struct gs_http_conn *conn = session->conn;

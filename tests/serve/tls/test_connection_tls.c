@@ -209,6 +209,7 @@ static void shake_hands(void)
     CHECK(!serve_tls_makes_handshake(&connection));
     CHECK_EQ(tls_counts.handshakes_1_3, 1);
     CHECK(gs_http_conn_is_idle(&connection.http));
+    CHECK(!has_ended);
 }
 
 static unsigned answers(void)
