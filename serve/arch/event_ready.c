@@ -24,7 +24,9 @@ static struct ready_connection *ready_of(struct event_connection *connection)
 
 /* ---- A request ---- */
 
-/* Do one thing that the socket allows. Returns false if there is none. */
+/* Do one thing that the socket allows. Returns false if there is none. What has arrived is
+ * received before more is sent: of HTTP/2 it may be a reset, or a request that is more urgent than a
+ * download whose client reads so fast that there is always room. */
 static bool step(struct event_worker *worker, struct ready_connection *ready, uint64_t now_ns)
 {
     struct event_connection *connection = &ready->connection;
@@ -32,7 +34,8 @@ static bool step(struct event_worker *worker, struct ready_connection *ready, ui
     unsigned wants = serve_connection_wants(base);
     if (connection->disk)
         return false;
-    if (wants & GS_HTTP_WRITE && ready->writable) {
+    bool may_receive = wants & GS_HTTP_READ && ready->readable;
+    if (wants & GS_HTTP_WRITE && ready->writable && !may_receive) {
         ready->writable = false;
         return event_send(worker, connection);
     }
@@ -40,7 +43,7 @@ static bool step(struct event_worker *worker, struct ready_connection *ready, ui
         return event_load(worker, connection);
     if (wants & GS_HTTP_SHUTDOWN) {
         serve_connection_shut_down(base, now_ns);
-    } else if (wants & GS_HTTP_READ && ready->readable) {
+    } else if (may_receive) {
         ssize_t n = serve_connection_receive(base, worker->buffer, sizeof worker->buffer, now_ns);
         ready->readable = n == (ssize_t)sizeof worker->buffer || (n > 0 && ready->hung_up);
     } else {

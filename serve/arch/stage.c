@@ -83,6 +83,8 @@ static bool needs_sockets(const struct staged *staged)
            gs_http_conn_deadline(&staged->base.http) < staged->watched_ns;
 }
 
+/* What has arrived is received before more is sent: of HTTP/2 it may be a reset, or a request that
+ * is more urgent than a download whose client reads so fast that there is always room. */
 void stage_advance(struct staged *staged, struct gs_outbox *outbox, uint64_t now_ns, bool is_here)
 {
     struct stage_worker *worker = staged->worker;
@@ -93,7 +95,9 @@ void stage_advance(struct staged *staged, struct gs_outbox *outbox, uint64_t now
             send_to(outbox, worker->sockets, staged);
             return;
         }
-        if (wants & GS_HTTP_WRITE && flags & STAGED_WRITABLE && !staged->send_nomem) {
+        bool may_receive = wants & GS_HTTP_READ && flags & STAGED_READABLE;
+        if (wants & GS_HTTP_WRITE && flags & STAGED_WRITABLE && !staged->send_nomem &&
+            !may_receive) {
             send_to(outbox, worker->graph->send, staged);
             return;
         }
@@ -102,8 +106,7 @@ void stage_advance(struct staged *staged, struct gs_outbox *outbox, uint64_t now
                 return;
         } else if (wants & GS_HTTP_SHUTDOWN) {
             serve_connection_shut_down(&staged->base, now_ns);
-        } else if ((wants & GS_HTTP_READ && flags & STAGED_READABLE) ||
-                   (!is_here && needs_sockets(staged))) {
+        } else if (may_receive || (!is_here && needs_sockets(staged))) {
             send_to(outbox, worker->sockets, staged);
             return;
         } else if (park(staged, wants)) {
@@ -135,6 +138,15 @@ void stage_handle_http(struct gs_batch *batch, void *data)
 
 /* ---- The stage `send` ---- */
 
+/* On a level-triggered poller nothing is reported until the connection is parked, so there may be
+ * bytes for one of HTTP/2 that has more to send. */
+static void note_bytes(struct staged *staged)
+{
+    unsigned both = GS_HTTP_READ | GS_HTTP_WRITE;
+    if (staged->worker->is_level_triggered && serve_connection_wants(&staged->base) == both)
+        atomic_fetch_or(&staged->flags, STAGED_READABLE);
+}
+
 /* After -EAGAIN the flag is cleared and the send tried once more: so no report of room is lost. */
 static void send_some(struct staged *staged, uint64_t now_ns)
 {
@@ -146,6 +158,7 @@ static void send_some(struct staged *staged, uint64_t now_ns)
             atomic_fetch_or(&staged->flags, STAGED_WRITABLE);
     }
     staged->send_nomem = serve_is_nomem(n);
+    note_bytes(staged);
 }
 
 static bool may_wait_for_disk(struct staged *staged, uint64_t now_ns)
@@ -337,8 +350,7 @@ static void attend(struct staged *staged)
         drain(staged, now_ns))
         return;
     unsigned wants = serve_connection_wants(&staged->base), flags = atomic_load(&staged->flags);
-    bool may_send = wants & GS_HTTP_WRITE && flags & STAGED_WRITABLE && !staged->send_nomem;
-    if (wants & GS_HTTP_READ && flags & STAGED_READABLE && !may_send && receive(staged))
+    if (wants & GS_HTTP_READ && flags & STAGED_READABLE && receive(staged))
         return;
     if (wants & GS_HTTP_CLOSE || watch(staged, now_ns)) {
         destroy(staged);

@@ -185,6 +185,18 @@ static bool wait_for_room(struct serve_blocking *blocking, unsigned wants)
     return ready >= 0 && ready & POLLOUT;
 }
 
+/* A client that reads as fast as it is sent to never fills the socket, so nothing waits for bytes
+ * during a download: when an output of HTTP/2, which has 64 KiB, was sent and another follows, it is
+ * tried to receive some. */
+static OWN_FRAME void look_for_bytes(struct serve_blocking *blocking)
+{
+    if (!gs_http2_speaks(&blocking->base.http) ||
+        serve_connection_wants(&blocking->base) != (GS_HTTP_READ | GS_HTTP_WRITE))
+        return;
+    blocking->is_readable = true;
+    receive(blocking, false);
+}
+
 /* It is tried without waiting first if the connection must not wait, if HTTP also wants bytes (then
  * it waits for either), and for a file, whose pacing must see whether the socket is full. */
 static OWN_FRAME bool send_output(struct serve_blocking *blocking, unsigned wants)
@@ -200,6 +212,8 @@ static OWN_FRAME bool send_output(struct serve_blocking *blocking, unsigned want
         n = send_by(blocking, &output, deadline_of(blocking));
     if (n == -ETIMEDOUT || n == -ECANCELED)
         serve_blocking_wait_failed(blocking, n);
+    if (n > 0 && wants & GS_HTTP_READ && !(output.flags & MSG_MORE))
+        look_for_bytes(blocking);
     return true;
 }
 

@@ -2,6 +2,7 @@
 
 import socket
 import ssl
+import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,10 +13,12 @@ from http2_records import Records, get_frame
 from http2_wire import (
     END_HEADERS,
     END_STREAM,
+    FRAME_MAX,
     HEADERS,
     PREFACE,
     RST_STREAM,
     SETTINGS,
+    WINDOW_UPDATE,
     Http2Wire,
     ResetError,
     Stream,
@@ -31,8 +34,11 @@ pytestmark = pytest.mark.skipif(not has_http2(), reason="built without libnghttp
 
 GET = b"\x82\x84\x86\1\1x"  # the header block of a request
 CANCEL = b"\0\0\0\x08"
+UNKNOWN = 0xBB  # the type of frames that are ignored
 ENHANCE_YOUR_CALM = 11
 RESETS = 2000  # of a connection, which may have half as many at once
+PART = 1 << 20  # of a download
+PARTS = 10
 LARGE = bytes(range(256)) * 4096
 
 
@@ -136,6 +142,43 @@ def test_an_urgent_page_overtakes_a_download(serve: Serve, root: Path) -> None:
         assert not wire.streams[1].is_over
         wire.next_response = 1
         assert len(wire.response().body) == 8 << 20
+
+
+def overtakes(wire: Http2Wire, download: int) -> bool:
+    """Return whether the head of an urgent page arrives before the rest of a part of a download.
+
+    The sockets have room for the whole part. The window for it opens with the first bytes that the
+    server receives; the request is behind more bytes than it receives at a time.
+    """
+    body = wire.streams[download].body
+    end = len(body) + PART
+    window = frame(WINDOW_UPDATE, 0, download, PART.to_bytes(4, "big"))
+    number = wire.next_stream
+    urgent = wire.frames_of(request("HEAD", "/a.txt", Priority="u=0"))
+    wire.send_frames(window + 4 * frame(UNKNOWN, 0, 0, bytes(FRAME_MAX)) + urgent)
+    while not wire.streams[number].is_over:
+        wire.receive_frame()
+    has_overtaken = len(body) < end
+    while len(body) < end:
+        wire.receive_frame()
+    return has_overtaken
+
+
+def test_an_urgent_page_overtakes_a_download_that_never_fills_the_socket(
+    serve: Serve, root: Path
+) -> None:
+    sparse(root / "huge.bin", 2 * PARTS * PART)
+    server = serve(root)
+    with Http2Wire(server.address) as wire:
+        wire.send(request("GET", "/huge.bin"))  # the buffers of the sockets grow
+        wire.response()
+        wire.send_frames(frame(SETTINGS, 0, 0, struct.pack(">HI", 4, 0)))
+        number = wire.next_stream
+        wire.send(request("GET", "/huge.bin"))
+        while not wire.streams[number].responses:
+            wire.receive_frame()
+        # While the client does not run, the server may send a whole part.
+        assert sum(overtakes(wire, number) for _ in range(PARTS)) > PARTS // 2
 
 
 def test_what_was_received_with_a_request_that_was_reset_is_answered(shared: Server) -> None:
