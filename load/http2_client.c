@@ -27,6 +27,7 @@
 
 #include <gossamer/sync.h>
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 
@@ -35,8 +36,9 @@ enum { WINDOW = 1 << 30 };
 
 static struct http2_stream *first_of(const struct gs_list *list)
 {
-    return gs_list_is_empty(list) ? NULL
-                                  : gs_container_of(gs_list_first(list), struct http2_stream, link);
+    struct gs_list *first = gs_list_first(list);
+    assert(gs_list_is_linked(first)); /* to the list itself, if that is empty */
+    return first == list ? NULL : gs_container_of(first, struct http2_stream, link);
 }
 
 /* ---- Sending ---- */

@@ -120,15 +120,13 @@ static _Thread_local struct block *free_locals;
 
 void *gs_cc_allocate_locals(size_t size, size_t alignment)
 {
-    struct block *block = free_locals;
-    if (IS_SANITIZED)
-        block = aligned_alloc(alignment, size);
-    else if (block)
-        free_locals = block->next;
-    else
+    if (!IS_SANITIZED && !free_locals)
         return size < SLAB_SIZE / 4 && alignment < LEAST_PAGE ? cut(size, alignment) : map(size);
+    struct block *block = IS_SANITIZED ? aligned_alloc(alignment, size) : free_locals;
     if (!block)
         fail();
+    if (!IS_SANITIZED)
+        free_locals = block->next;
     return block;
 }
 
