@@ -122,7 +122,9 @@ static const struct gs_http2_fields *fields_of(const struct gs_http2_session *se
     struct gs_http_service *service = session->conn->service;
     struct gs_http_page *page = response->segments[0].page;
     if (!page) {
-        *ret_head_n = gs_http2_split_head(response->segments[0].piece.bytes, space);
+        const struct gs_http_piece *piece = &response->segments[0].piece;
+        *ret_head_n =
+            gs_http2_split_head((struct gs_http_text){piece->bytes, (size_t)piece->n}, space);
         return space;
     }
     const char *date = gs_http_service_date(service, session->now_ns);

@@ -8,23 +8,28 @@ static nghttp2_nv field_of(const char *name, size_t name_n, const char *value, s
     return (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, name_n, value_n, NGHTTP2_NV_FLAG_NONE};
 }
 
-size_t gs_http2_split_head(const char *head, struct gs_http2_fields *ret_fields)
+static const char *find(const char *at, char wanted, const char *end)
 {
-    const char *at = head + sizeof "HTTP/1.1 200" - 1;
+    return memchr(at, wanted, (size_t)(end - at));
+}
+
+size_t gs_http2_split_head(struct gs_http_text head, struct gs_http2_fields *ret_fields)
+{
+    const char *at = head.bytes + sizeof "HTTP/1.1 200" - 1, *end = head.bytes + head.n;
     nghttp2_nv *all = ret_fields->all;
     size_t count = 0;
     all[count++] = field_of(":status", 7, at - 3, 3);
-    at = strchr(at, '\n') + 1;
+    at = find(at, '\n', end) + 1;
     while (*at != '\r') {
-        const char *colon = strchr(at, ':'), *end = strchr(colon, '\r');
+        const char *colon = find(at, ':', end), *line_end = find(colon, '\r', end);
         struct gs_http_text name = {at, (size_t)(colon - at)};
         const char *value = colon + 2;
         if (count < GS_HTTP2_FIELDS_MAX && !gs_http_text_is(name, "Connection"))
-            all[count++] = field_of(name.bytes, name.n, value, (size_t)(end - value));
-        at = end + 2;
+            all[count++] = field_of(name.bytes, name.n, value, (size_t)(line_end - value));
+        at = line_end + 2;
     }
     ret_fields->count = count;
-    return (size_t)(at + 2 - head);
+    return (size_t)(at + 2 - head.bytes);
 }
 
 /* ---- Pages ---- */
@@ -50,7 +55,7 @@ static void make(const struct gs_http_page *page, const char *date, bool is_in_f
 {
     const char *date_at = page->head.bytes + GS_HTTP_PAGE_DATE;
     const char *modified_at = page->validators.bytes + GS_HTTP_PAGE_LAST_MODIFIED;
-    gs_http2_split_head(page->head.bytes, ret_fields);
+    gs_http2_split_head(page->head, ret_fields);
     for (size_t i = 0; i < ret_fields->count; i++) {
         nghttp2_nv *field = &ret_fields->all[i];
         const char *value = (const char *)field->value;

@@ -228,8 +228,8 @@ struct gs_http2_fields {
     nghttp2_nv all[GS_HTTP2_FIELDS_MAX]; /* fewer, if they are kept */
 };
 
-/* The fields of a head, of which they are parts. Returns its length. */
-size_t gs_http2_split_head(const char *head, struct gs_http2_fields *ret_fields);
+/* The fields of a head, of which they are parts; a body may follow it. Returns its length. */
+size_t gs_http2_split_head(struct gs_http_text head, struct gs_http2_fields *ret_fields);
 
 /* The fields of a page, which are kept with it, unless its modification is in the future. date:
  * where its service has the Date. Returns `space` if they are not kept. */
