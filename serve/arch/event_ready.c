@@ -24,8 +24,8 @@ static struct ready_connection *ready_of(struct event_connection *connection)
 
 /* ---- A request ---- */
 
-/* Do one thing that the socket allows. Returns false if there is none. What has arrived is
- * received before more is sent: of HTTP/2 it may be a reset, or a request that is more urgent than a
+/* Do one thing that the socket allows. Returns false if there is none. What has arrived is received
+ * before more is sent: of HTTP/2 it may be a reset, or a request that is more urgent than a
  * download whose client reads so fast that there is always room. */
 static bool step(struct event_worker *worker, struct ready_connection *ready, uint64_t now_ns)
 {

@@ -186,8 +186,8 @@ static bool wait_for_room(struct serve_blocking *blocking, unsigned wants)
 }
 
 /* A client that reads as fast as it is sent to never fills the socket, so nothing waits for bytes
- * during a download: when an output of HTTP/2, which has 64 KiB, was sent and another follows, it is
- * tried to receive some. */
+ * during a download: when an output of HTTP/2, which has 64 KiB, was sent and another follows, it
+ * is tried to receive some. */
 static OWN_FRAME void look_for_bytes(struct serve_blocking *blocking)
 {
     if (!gs_http2_speaks(&blocking->base.http) ||
