@@ -234,10 +234,15 @@ static void compare(struct choice *choice, struct gs_http_worker *worker,
         *choice = (struct choice){worker, waits_for, since_ns};
 }
 
+/* When it has ended, its place may have become free since the caller has looked for one. */
 static bool is_under_way(struct gs_http_sessions *sessions)
 {
-    return sessions->asked && atomic_load(&sessions->asked->eviction) &&
-           sessions->attempts++ < EVICTION_ATTEMPTS;
+    if (!sessions->asked)
+        return false;
+    if (atomic_load(&sessions->asked->eviction))
+        return sessions->attempts++ < EVICTION_ATTEMPTS;
+    sessions->asked = NULL;
+    return true;
 }
 
 /* One that waits for a request, or else for the rest of a head. */

@@ -1,38 +1,16 @@
 /* The life of a server: many clients, limits, exhaustion, and its end. */
-#include "http_server/connection.h"
+#include "tests/http_server/counted_waits.h"
 #include "tests/http_server/serving.h"
 #include "thread/schedule/worker.h"
 
 #define GET "GET / HTTP/1.1\r\nHost: h\r\n\r\n"
 #define CLIENTS 20
 
-/* How many waits for each of these have started, since the server was started. */
-static atomic_uint waits[GS_HTTP_WAITS];
-
-int __real_gs_http_worker_keep(struct gs_http_connection *connection, enum gs_http_wait waits_for);
-int __wrap_gs_http_worker_keep(struct gs_http_connection *connection, enum gs_http_wait waits_for);
-int __wrap_gs_http_worker_keep(struct gs_http_connection *connection, enum gs_http_wait waits_for)
-{
-    bool waits_already = connection->state == GS_HTTP_CONNECTION_WAITING &&
-                         connection->waits_for == (unsigned char)waits_for;
-    int err = __real_gs_http_worker_keep(connection, waits_for);
-    if (!err && !waits_already)
-        atomic_fetch_add(&waits[waits_for], 1);
-    return err;
-}
-
 static void start_counting_server(void)
 {
     for (int i = 0; i < GS_HTTP_WAITS; i++)
         atomic_store(&waits[i], 0);
     start_server();
-}
-
-/* The server knows that connections wait, in the order in which this is awaited. */
-static void await_waits(enum gs_http_wait waits_for, unsigned count)
-{
-    while (atomic_load(&waits[waits_for]) < count)
-        gs_thread_sleep(after(GS_MILLISECOND));
 }
 
 static void greet(struct gs_http_exchange *exchange, void *unused)

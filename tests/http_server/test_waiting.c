@@ -1,5 +1,6 @@
 /* Connections that wait for a request: they have no threads, and whatever ends a wait may meet
  * bytes that arrive at that moment. */
+#include "tests/http_server/counted_waits.h"
 #include "tests/http_server/serving.h"
 #include "tests/thread/schedule/forking.h"
 
@@ -279,15 +280,18 @@ static void greet_from_worker(struct gs_http_exchange *exchange, void *unused)
     MUST_EQ(gs_http_respond(exchange, 200, NULL, text, sizeof text - 1), 0);
 }
 
-/* A connection that waits at the worker. */
+/* A connection that waits at the worker, which knows that it does: so the order of calls is that in
+ * which connections may give way. */
 static int connect_at(unsigned worker)
 {
     static struct heard heard;
     for (;;) {
+        unsigned known = atomic_load(&waits[GS_HTTP_WAITS_NEXT]);
         int fd = connect_client();
         say(fd, GET);
         heard.n = 0;
         MUST_EQ(hear(fd, &heard, "hello from "), 0);
+        await_waits(GS_HTTP_WAITS_NEXT, known + 1);
         if (worker == (unsigned)(heard.bytes[heard.n - 1] - '0'))
             return fd;
         gs_close(fd);
