@@ -5,14 +5,13 @@ attackers share a core with them, and go second.
 """
 
 import json
-import subprocess
 import sys
 import urllib.parse
 from pathlib import Path
 from typing import Any
 
 from results import Results, options
-from slow import ALONE, LARGE, OURS, SHORT, TRIES, PausedError, Setup, run_load
+from slow import ALONE, LARGE, OURS, SHORT, Setup, attempt, run_load
 
 from gossamer_lab import paths
 from gossamer_lab.experiments.manifest import Experiment, Point
@@ -20,7 +19,7 @@ from gossamer_lab.measuring import process
 from gossamer_lab.measuring.accounting import tree_memory_kb
 from gossamer_lab.measuring.load import LoadFailedError
 from gossamer_lab.measuring.workspace import open_workspace
-from gossamer_lab.servers.server import Running, ServerFailedError, serving
+from gossamer_lab.servers.server import Running, serving
 
 ATTACKS = (
     *("resets", "continuation", "settings", "ping", "empty data", "window updates", "bombs"),
@@ -102,21 +101,6 @@ def measure(setup: Setup, attack: str) -> None:
         results.add(f"{attack}: memory", EXPECTED, MEMORY_MAX, "bytes each")
 
 
-def attempt(setup: Setup, attack: str) -> None:
-    """Measure one attack; repeat it if the machine was paused; record failures."""
-    for left in reversed(range(TRIES)):
-        print(f"  {attack}: {3 * setup.seconds:.0f} s", file=sys.stderr)
-        try:
-            measure(setup, attack)
-        except PausedError as pause:
-            if left:
-                continue
-            setup.results.skip(f"{attack}: all", OURS, str(pause))
-        except (LoadFailedError, ServerFailedError, subprocess.TimeoutExpired) as failure:
-            setup.results.skip(f"{attack}: all", OURS, str(failure))
-        return
-
-
 def set_limits(results: Results, attack: str) -> None:
     """Set the limits."""
     results.limit(f"{attack}: p99 of others", OURS, (ALONE,), P99_RATIO)
@@ -136,7 +120,7 @@ def main() -> int:
             large.truncate(LARGE[1])
         setup = Setup(workspace, results, SHORT, CONNECTIONS, NORMAL)
         for attack in attacks * chosen.rounds:
-            attempt(setup, attack)
+            attempt(setup, attack, 3, measure)
     for attack in attacks:
         set_limits(results, attack)
     return results.finish(chosen.json)

@@ -208,18 +208,20 @@ def settings() -> argparse.Namespace:
     return parser.parse_args()
 
 
-def attempt(setup: Setup, mode: str) -> None:
-    """Measure one attack; repeat it if the machine was paused; record failures."""
+def attempt(
+    setup: Setup, attack: str, loads: int, measure_attack: Callable[[Setup, str], None]
+) -> None:
+    """Measure one attack by so many loads; repeat it after a pause; record failures."""
     for left in reversed(range(TRIES)):
-        print(f"  {mode}: {2 * setup.seconds:.0f} s", file=sys.stderr)
+        print(f"  {attack}: {loads * setup.seconds:.0f} s", file=sys.stderr)
         try:
-            measure(setup, mode)
+            measure_attack(setup, attack)
         except PausedError as pause:
             if left:
                 continue
-            setup.results.skip(f"{mode}: all", OURS, str(pause))
+            setup.results.skip(f"{attack}: all", OURS, str(pause))
         except (LoadFailedError, ServerFailedError, subprocess.TimeoutExpired) as failure:
-            setup.results.skip(f"{mode}: all", OURS, str(failure))
+            setup.results.skip(f"{attack}: all", OURS, str(failure))
         return
 
 
@@ -233,7 +235,7 @@ def main() -> int:
             large.truncate(LARGE[1])
         setup = Setup(workspace, results, DEFAULT if chosen.full else SHORT, chosen.clients)
         for mode in modes * chosen.rounds:
-            attempt(setup, mode)
+            attempt(setup, mode, 2, measure)
     for mode in modes:
         set_limits(results, mode)
     return results.finish(chosen.json)
