@@ -46,7 +46,11 @@
  *     (F) See the next paragraph.
  *
  * Reads and writes of regular files first try the page cache; all else is done by a pool of kernel
- * threads. Threads that read or write at the offset of the same open file take turns.
+ * threads. They transfer all n bytes, or those up to the end of the file; if the deadline passes,
+ * those that the page cache had. Threads that read or write at the offset of the same open file
+ * take turns.
+ *
+ * What differs from the system calls is a table in gossamer-io(7).
  */
 #ifndef GOSSAMER_IO_H
 #define GOSSAMER_IO_H
@@ -80,9 +84,9 @@ GS_API GS_MUST_CHECK int gs_wait_readable(int fd, uint64_t deadline_ns);
 GS_API GS_MUST_CHECK int gs_wait_writable(int fd, uint64_t deadline_ns);
 
 /* Wait for any of several descriptors: events are GS_READ and GS_WRITE, as requested and returned.
- * A descriptor that is not open, or that gs_close closes meanwhile, is ready for all events.
- * Returns how many are ready, 0 at the deadline, -ECANCELED, -ENOMEM, -EBADF (a descriptor is
- * negative), or the error with which the kernel refuses to watch one. */
+ * A descriptor that is not open, or that gs_close closes meanwhile, is ready for all events; one
+ * that is negative never is. Returns how many are ready, 0 at the deadline, -ECANCELED, -ENOMEM, or
+ * the error with which the kernel refuses to watch one. */
 struct gs_poll {
     int fd;
     uint8_t events, revents;
@@ -110,8 +114,9 @@ GS_API void gs_interrupt(struct gs_interrupt *interrupt);
 
 /* As recv(2) and send(2). With MSG_DONTWAIT, and receives also with MSG_OOB or MSG_ERRQUEUE, they
  * do not wait, but return -EAGAIN. With MSG_WAITALL a receive from a stream returns n bytes, or
- * those that have arrived by its end, the deadline or an error; so do gs_recvfrom, and gs_recvmsg
- * with one buffer and none for control messages. */
+ * those that have arrived by its end, the deadline or an error, which the next receive returns; so
+ * do gs_recvfrom, and gs_recvmsg without a buffer for control messages. With MSG_PEEK or MSG_TRUNC
+ * it has no effect. */
 GS_API GS_MUST_CHECK ssize_t gs_recv(int fd, void *bytes, size_t n, int flags,
                                      uint64_t deadline_ns);
 GS_API GS_MUST_CHECK ssize_t gs_send(int fd, const void *bytes, size_t n, int flags,

@@ -126,6 +126,27 @@ CHILD_TEST(child_that_ended_before_the_start_is_reported)
     CHECK(is_reaped(pid));
 }
 
+static void *get_id(void *ret_id)
+{
+    *(pid_t *)ret_id = (pid_t)syscall(SYS_gettid);
+    pause();
+    return NULL;
+}
+
+/* The id of one that is running, and is not the process's first. */
+static pid_t id_of_a_kernel_thread(void)
+{
+    static _Atomic pid_t id;
+    pthread_t thread;
+    if (id)
+        return id;
+    if (pthread_create(&thread, NULL, get_id, (void *)&id))
+        abort();
+    while (!id)
+        sched_yield();
+    return id;
+}
+
 CHILD_TEST(process_that_is_no_child_is_refused)
 {
     pid_t gone = spawn_ended(0);
@@ -133,8 +154,8 @@ CHILD_TEST(process_that_is_no_child_is_refused)
     CHECK_EQ(gs_child_start(&a, 0), -EINVAL);
     CHECK_EQ(gs_child_start(&a, -1), -EINVAL);
     CHECK_EQ(gs_child_start(&a, getppid()), -ECHILD);
-    int err = gs_child_start(&a, gone);
-    CHECK(err == -ESRCH || err == -ECHILD);
+    CHECK_EQ(gs_child_start(&a, gone), -ECHILD);
+    CHECK_EQ(gs_child_start(&a, id_of_a_kernel_thread()), -ECHILD);
     CHECK(!gs_watcher_is_active(&a.watcher));
     CHECK_EQ(gs_loop_run(loop), 0);
 }
@@ -200,6 +221,23 @@ CHILD_TEST(child_reaped_by_other_code_has_an_unknown_status)
     CHECK_STR(calls, "a");
     CHECK_EQ(last.code, 0);
     CHECK_EQ(last.status, -ECHILD);
+}
+
+/* Without pidfds the loop catches the signal. */
+TEST(child_whose_status_the_kernel_does_not_keep_has_an_unknown_one)
+{
+    int fd;
+    set_up(true);
+    signal(SIGCHLD, SIG_IGN);
+    pid_t pid = spawn(1, &fd);
+    CHECK_EQ(gs_child_start(&a, pid), 0);
+    close(fd);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    signal(SIGCHLD, SIG_DFL);
+    CHECK_STR(calls, "a");
+    CHECK_EQ(last.code, 0);
+    CHECK_EQ(last.status, -ECHILD);
+    tear_down();
 }
 
 CHILD_TEST(fed_watcher_of_a_child_that_runs_is_called_and_stays)
