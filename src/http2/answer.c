@@ -278,6 +278,7 @@ bool gs_http2_answer(struct gs_http2_session *session, struct gs_http2_stream *s
     }
     if (handled == GS_HTTP_BLOCKED && busy) {
         gs_http_service_free_output(conn->service, response);
+        gs_http2_shrink_head(session, stream);
         return false;
     }
     finish(session, stream, response);

@@ -210,15 +210,13 @@ static bool has_ended(const struct gs_http2_session *session)
 }
 
 /* The heads of many requests take much memory, and what they were received in, little: so it is
- * kept until the load is complete, or the output sent, for which the peer need send nothing. If too
- * much is left for that, requests in it are refused. */
-static bool must_wait(struct gs_http2_session *session, size_t left)
+ * kept until the load is complete, or the output sent, for which the peer need send nothing. If it
+ * is too much for that, some more of it is taken. */
+static bool must_wait(const struct gs_http2_session *session, size_t left)
 {
     const struct gs_http_conn *conn = session->conn;
     size_t memory = gs_http2_memory(session);
-    bool should_wait = (conn->load || conn->output) && is_much(memory);
-    session->is_crowded = should_wait && memory + left > GS_HTTP2_MEMORY_MAX;
-    return should_wait && !session->is_crowded;
+    return (conn->load || conn->output) && is_much(memory) && memory + left <= GS_HTTP2_MEMORY_MAX;
 }
 
 /* Returns how many bytes were taken. */
@@ -357,6 +355,8 @@ static void on_end(struct gs_http2_session *session, struct gs_http2_stream *str
 
 static void on_head(struct gs_http2_session *session, struct gs_http2_stream *stream, bool is_end)
 {
+    if (is_some(gs_http2_memory(session)))
+        gs_http2_shrink_head(session, stream);
     if (is_end) {
         on_end(session, stream);
     } else {
@@ -386,7 +386,9 @@ static void on_close(struct gs_http2_session *session, struct gs_http2_stream *s
         session->loading = NULL;
 }
 
+/* Cookies may take more memory than all else of a request, and nobody reads them. */
 static const struct gs_http2_user files = {
+    .keeps = gs_http_request_stores,
     .on_head = on_head,
     .on_body = on_body,
     .on_end = on_end,

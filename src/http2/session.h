@@ -42,6 +42,8 @@ enum gs_http2_stream_state {
     GS_HTTP2_ANSWERING, /* its response was given to libnghttp2 */
 };
 
+struct gs_http2_shared; /* fields of heads that wait (request.c) */
+
 struct gs_http2_stream {
     struct gs_http2_stream *next, **link; /* in the order of their arrival */
     int32_t id;
@@ -54,10 +56,13 @@ struct gs_http2_stream {
     bool is_read;          /* its body is wanted although the response is complete */
     uint16_t status;       /* to refuse it with, since its head is too large; 0: it is not */
     uint32_t head_n, head_size;
-    uint32_t version;  /* where in the head */
-    uint32_t log_size; /* memory of the response's line in the log */
-    char *head;        /* as in HTTP/1.1 */
-    uint64_t body_n;   /* received */
+    uint32_t dropped_n;             /* bytes of fields that are not kept there */
+    uint32_t lines;                 /* of fields, also of those */
+    uint32_t version;               /* where in the head */
+    uint32_t log_size;              /* memory of the response's line in the log */
+    char *head;                     /* as in HTTP/1.1 */
+    struct gs_http2_shared *shared; /* all behind its line; NULL: that is there */
+    uint64_t body_n;                /* received */
     union {
         struct gs_http_output *response; /* what is left of it; NULL: none */
         void *data;                      /* of another user than files.c */
@@ -68,6 +73,9 @@ struct gs_http2_session;
 
 /* What the streams are for: the files of a service (files.c), or the handlers of an application. */
 struct gs_http2_user {
+    /* Whether fields of this name are kept in the head; NULL: all are. */
+    bool (*keeps)(struct gs_http_text name);
+
     /* The head is complete, the body only if is_end. */
     void (*on_head)(struct gs_http2_session *session, struct gs_http2_stream *stream, bool is_end);
 
@@ -110,9 +118,9 @@ struct gs_http2_session {
     uint8_t header_n, header[13]; /* of the frame that is received next */
     uint32_t payload_left;        /* of the one before */
     bool is_last;                 /* no more streams are handled */
-    bool is_crowded;              /* new streams are refused */
     struct gs_http2_stream *first, **last;
     struct gs_http2_stream *loading;          /* whose conn->load is; NULL: none */
+    struct gs_http2_shared *shared;           /* the newest; NULL: no stream has one */
     nghttp2_rcbuf *method, *path, *authority; /* of the header block that is incomplete */
     char *unsent; /* a frame that had no room in the output; NULL: none */
     size_t unsent_n, unsent_size;
@@ -213,6 +221,9 @@ void gs_http2_end_header(struct gs_http2_session *session, struct gs_http2_strea
 /* Forget what is kept of the newest stream's header block: libnghttp2 does not report the end of a
  * malformed one. */
 void gs_http2_drop_header(struct gs_http2_session *session);
+
+/* Have a head that waits take little memory. */
+void gs_http2_shrink_head(struct gs_http2_session *session, struct gs_http2_stream *stream);
 
 void gs_http2_free_head(struct gs_http2_session *session, struct gs_http2_stream *stream);
 
