@@ -118,6 +118,9 @@ struct gs_http_options {
     /* Called like fstat, for each request, to check whether a cached open file has changed. NULL: a
      * load checks it, which takes longer; for callers that would delay others if fstat waited. */
     int (*file_state)(int fd, struct stat *ret_stat);
+    /* Called before a connection of HTTP/2 keeps an open file beside another one: if there are too
+     * few descriptors for that, the request waits. NULL: there always are enough. */
+    bool (*may_open_more)(void);
     bool dotfiles;        /* serve names that begin with a dot */
     bool follow_symlinks; /* also those that lead out of the root */
     gs_http_log_fn *log;  /* NULL: no log */

@@ -158,17 +158,23 @@ static bool has_some(struct gs_http2_session *session)
     return is_some(gs_http2_memory(session));
 }
 
+static bool may_keep_more(struct gs_http2_session *session)
+{
+    session->frames = session->conn->output;
+    return gs_http2_may_keep(session, NULL);
+}
+
 /* Returns whether a request was answered: one, if there is some memory, so that the window tells
  * whether the next one may be. */
 static bool answer(struct gs_http2_session *session)
 {
-    bool has_answered = false;
+    bool has_answered = false, may_keep = may_keep_more(session);
     struct gs_http2_stream *next;
     for (struct gs_http2_stream *stream = session->first; stream && may_answer(session);
          stream = next) {
         next = stream->next;
-        if (stream->state == GS_HTTP2_READY && has_memory(session, stream) &&
-            gs_http2_answer(session, stream, NULL))
+        if (stream->state == GS_HTTP2_READY && (may_keep || !stream->awaits_file) &&
+            has_memory(session, stream) && gs_http2_answer(session, stream, NULL))
             has_answered = true;
         if (has_answered && has_some(session))
             break;
@@ -345,6 +351,11 @@ static void free_session(struct gs_http_conn *conn)
     conn->http2 = NULL;
 }
 
+static bool may_keep(struct gs_http_conn *conn, const struct gs_http_page *page)
+{
+    return gs_http2_may_keep(gs_http2_session_of(conn), page);
+}
+
 /* ---- Streams ---- */
 
 static void on_end(struct gs_http2_session *session, struct gs_http2_stream *stream)
@@ -428,6 +439,7 @@ const struct gs_http2_operations *gs_http2_operations(void)
         .receive = receive,
         .resume = resume,
         .loaded = loaded,
+        .may_keep = may_keep,
         .end = end,
     };
     return &operations;

@@ -53,6 +53,7 @@ struct gs_http2_stream {
     bool is_cookie_last;   /* of the fields so far */
     bool has_priority;     /* its request has told its priority */
     bool is_broken;        /* memory for its head was exhausted */
+    bool awaits_file;      /* the session may not keep its file, beside others */
     bool is_read;          /* its body is wanted although the response is complete */
     uint16_t status;       /* to refuse it with, since its head is too large; 0: it is not */
     uint32_t head_n, head_size;
@@ -103,8 +104,9 @@ struct gs_http2_session {
     size_t memory_more;       /* than these limits, for streams that wait for a handler */
     bool is_consumed_by_user; /* the windows open when it calls nghttp2_session_consume_stream */
 
-    struct gs_http_conn *conn; /* of files.c, in the call in progress */
-    uint64_t now_ns;           /* of the call in progress */
+    struct gs_http_conn *conn;           /* of files.c, in the call in progress */
+    const struct gs_http_output *frames; /* its output, while a request is handled */
+    uint64_t now_ns;                     /* of the call in progress */
     nghttp2_session *nghttp2;
     nghttp2_mem memory;
     size_t allocated;               /* by libnghttp2, and of streams, */
@@ -260,6 +262,10 @@ void gs_http2_refuse_body(struct gs_http2_session *session, struct gs_http2_stre
  */
 bool gs_http2_answer(struct gs_http2_session *session, struct gs_http2_stream *stream,
                      struct gs_http_load *load);
+
+/* Whether an open file may be kept for a response, beside those of others. page: NULL: a file that
+ * none of these is from. */
+bool gs_http2_may_keep(struct gs_http2_session *session, const struct gs_http_page *page);
 
 /* Log and count a response, of which nothing more is sent, and release it. */
 void gs_http2_end_response(struct gs_http2_session *session, struct gs_http2_stream *stream);
