@@ -187,10 +187,10 @@ static void wait_with_errors(unsigned i)
 static void refer_to_a_long_field(unsigned i)
 {
     size_t n = sizeof POST - 1;
-    put_header(n + (i ? 0 : 6 + 3000) + 9, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, id_of(i));
+    put_header(n + (i ? 0 : 4 + 3000) + 9, NGHTTP2_HEADERS, NGHTTP2_FLAG_END_HEADERS, id_of(i));
     put(POST, n);
     if (!i) {
-        put("\x40\1x", 3);
+        put_byte(0x7a); /* user-agent */
         put_length(3000, false);
         put_filler(3000);
     }
@@ -200,13 +200,13 @@ static void refer_to_a_long_field(unsigned i)
 
 static void send_slow_bodies(unsigned i)
 {
-    put_request(POST "\x04\x02/f", NGHTTP2_FLAG_END_HEADERS, id_of(i), "x", 3000);
+    put_request(POST "\x04\x02/f", NGHTTP2_FLAG_END_HEADERS, id_of(i), "user-agent", 3000);
     put_frame(NGHTTP2_DATA, 0, id_of(i), "x", 1);
 }
 
 static void send_large_heads(unsigned i)
 {
-    put_request(POST "\x04\x02/f", NGHTTP2_FLAG_END_HEADERS, id_of(i), "x", 16000);
+    put_request(POST "\x04\x02/f", NGHTTP2_FLAG_END_HEADERS, id_of(i), "user-agent", 16000);
 }
 
 static void announce_a_field(unsigned i, size_t n)
@@ -233,7 +233,7 @@ static void announce_a_large_field(unsigned i)
 static void ask_for_downloads(unsigned i)
 {
     for (unsigned j = 20 * i; j < 20 * (i + 1); j++)
-        put_request(GET "\x04\x06/large", ENDS, id_of(j), "x", 3000);
+        put_request(GET "\x04\x06/large", ENDS, id_of(j), "user-agent", 3000);
 }
 
 static const struct {

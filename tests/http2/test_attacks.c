@@ -188,7 +188,7 @@ static void send_rest_of_heads(size_t part)
     }
 }
 
-/* Requests with large heads. */
+/* Requests with large heads, each with another one. */
 static void send_large_heads(int count, size_t part)
 {
     static char value[31000];
@@ -196,8 +196,10 @@ static void send_large_heads(int count, size_t part)
     ssize_t n;
     heads.n = heads.sent = 0;
     memset(value, 'x', sizeof value - 1);
-    for (int i = 0; i < count; i++)
-        client_get(&client, "GET", i ? "/f" : "/other", "x-large", value);
+    for (int i = 0; i < count; i++) {
+        value[0] = (char)('a' + i);
+        client_get(&client, "GET", i ? "/f" : "/other", "referer", value);
+    }
     while ((n = nghttp2_session_mem_send(client.session, &bytes)) > 0) {
         memcpy(heads.bytes + heads.n, bytes, (size_t)n);
         heads.n += (size_t)n;
