@@ -61,6 +61,8 @@ bool gs_resolution_run_here(struct resolution *resolution)
     resolution->hints.ai_flags |= AI_NUMERICHOST | AI_NUMERICSERV;
     gs_resolution_run(resolution);
     resolution->hints.ai_flags = flags;
+    for (struct addrinfo *at = resolution->addresses; at; at = at->ai_next)
+        at->ai_flags = flags;
     return is_numeric || resolution->result != EAI_NONAME;
 }
 

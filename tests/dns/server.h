@@ -1,7 +1,7 @@
 /* A name server in a kernel thread of the test, at a free port of 127.0.0.1, by UDP and TCP. The
  * first label of a name says how it answers:
  *
- *     n<NUMBER>   10.x.y.z and fd00::xyz, which are the number
+ *     n<NUMBER>   10.x.y.z and 2001:db8::xy:z, which are the number
  *     four, six   one family only
  *     empty       no address
  *     missing, failing, refused, unsupported   NXDOMAIN, SERVFAIL, REFUSED, NOTIMP
@@ -105,7 +105,7 @@ static inline void put_alias(struct message *message, const char *name, const ch
 static inline void put_address(struct message *message, const char *name, unsigned type,
                                uint32_t number)
 {
-    unsigned char four[4] = {10}, six[16] = {0xfd};
+    unsigned char four[4] = {10}, six[16] = {0x20, 0x01, 0x0d, 0xb8};
     for (int i = 0; i < 3; i++)
         four[3 - i] = six[15 - i] = (unsigned char)(number >> 8 * i);
     if (type == TYPE_A)
@@ -356,13 +356,15 @@ static inline int bind_at(int type, uint16_t port)
     return -1;
 }
 
-/* The port is free for both protocols. */
+/* 0: one that is free for both protocols. */
+static uint16_t server_port;
+
 static inline void bind_both(void)
 {
     do {
         struct sockaddr_in address;
         socklen_t length = sizeof address;
-        server.udp = bind_at(SOCK_DGRAM, 0);
+        server.udp = bind_at(SOCK_DGRAM, htons(server_port));
         CHECK(server.udp >= 0);
         CHECK_EQ(getsockname(server.udp, (struct sockaddr *)&address, &length), 0);
         server.port = ntohs(address.sin_port);

@@ -45,9 +45,9 @@ static void *find_addresses(void *unused)
                           any = {.ai_family = AF_INET},
                           raw = {.ai_family = AF_INET, .ai_socktype = SOCK_RAW};
     must_find("n65793.test", "80", &four, "10.1.1.1 80 2/17 ");
-    must_find("n65793.test", "80", &six, "fd00::1:101 80 1/6 ");
+    must_find("n65793.test", "80", &six, "2001:db8::1:101 80 1/6 ");
     must_find("four.test", "443", &stream, "10.0.0.1 443 1/6 ");
-    must_find("six.test", NULL, &stream, "fd00::1 0 1/6 ");
+    must_find("six.test", NULL, &stream, "2001:db8::1 0 1/6 ");
     must_find("n2.test.", "80", &any, "10.0.0.2 80 1/6 10.0.0.2 80 2/17 10.0.0.2 80 3/0 ");
     must_find("n2.test", NULL, &raw, "10.0.0.2 0 3/0 ");
     MUST_EQ(atomic_load(&other_calls), 0);
