@@ -49,7 +49,8 @@ static struct server {
     bool has_lost[65536];
     struct held *held;
     unsigned held_count;
-    char last_name[256]; /* guarded by the order of the answers: read it after one */
+    pthread_mutex_t mutex;
+    char last_name[256]; /* guarded by the mutex */
 } server;
 
 struct message {
@@ -278,7 +279,9 @@ static inline void receive_udp(void)
         recvfrom(server.udp, bytes, sizeof bytes, MSG_DONTWAIT, (struct sockaddr *)&from, &length);
     if (n <= 0 || !parse_query(bytes, (size_t)n, &query))
         return;
+    pthread_mutex_lock(&server.mutex);
     strcpy(server.last_name, query.name);
+    pthread_mutex_unlock(&server.mutex);
     atomic_fetch_add(&server.queries, 1);
     bool is_held = strstr(query.name, "held") && !atomic_load(&server.may_answer_held);
     if (is_held)
@@ -381,12 +384,22 @@ static inline void bind_both(void)
 static inline void start_server(void)
 {
     memset(&server, 0, sizeof server);
+    pthread_mutex_init(&server.mutex, NULL);
     server.random = 1;
     server.held = malloc(HELD_MAX * sizeof *server.held);
     CHECK(server.held);
     bind_both();
     CHECK_EQ(pipe(server.stop), 0);
     CHECK_EQ(pthread_create(&server.thread, NULL, serve, NULL), 0);
+}
+
+/* Whether this is the name that was asked last. */
+static inline bool was_asked(const char *name)
+{
+    pthread_mutex_lock(&server.mutex);
+    bool is_same = !strcmp(server.last_name, name);
+    pthread_mutex_unlock(&server.mutex);
+    return is_same;
 }
 
 static inline void stop_server(void)
