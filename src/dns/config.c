@@ -141,7 +141,7 @@ static int read_file(const char *path, char **ret_text)
 static bool parse_file(struct dns_config *config, const char *path,
                        void (*parse)(struct dns_config *config, char *text))
 {
-    char *text;
+    char *text = NULL;
     int err = read_file(path, &text);
     if (err)
         return err == -ENOENT;
