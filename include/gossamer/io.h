@@ -276,9 +276,9 @@ GS_API GS_MUST_CHECK int gs_stat(int dirfd, const char *path, struct stat *ret_s
  * after them.
  *
  * Returns 0, -GS_ENONAME (no such name or service, or the name has no address), -GS_ENAMESERVER
- * (the name server does not answer, refuses, has failed, or its answer is malformed), -ENOMEM,
- * -EAGAIN (a kernel thread of the pool cannot be created), -EINVAL (the hints are invalid), -EIO
- * (any other failure), -ETIMEDOUT or -ECANCELED. */
+ * (the name server does not answer, refuses, has failed, or its answer is malformed; or there is no
+ * file descriptor for asking it), -ENOMEM, -EAGAIN (a kernel thread of the pool cannot be created),
+ * -EINVAL (the hints are invalid), -EIO (any other failure), -ETIMEDOUT or -ECANCELED. */
 GS_API GS_MUST_CHECK int gs_resolve(const char *node, const char *service,
                                     const struct addrinfo *hints, uint64_t deadline_ns,
                                     struct addrinfo **ret_addresses);
