@@ -258,23 +258,32 @@ GS_API GS_MUST_CHECK int gs_stat(int dirfd, const char *path, struct stat *ret_s
  * seconds.
  */
 
-/* Call getaddrinfo(3). The caller frees the result with freeaddrinfo.
+/* Look a name up, as getaddrinfo(3). The caller frees the result with freeaddrinfo.
  *
- * A numeric address with the number of a port is returned at once. Names that /etc/hosts has (in
- * its first 64 KiB) have kernel threads of their own, and so do others: at most 64 of each, or
- * max_pool_threads. A name whose server does not answer thus delays neither blocking calls nor
- * names of this machine. Threads that look up the same name, service and hints at the same time
- * share one call of getaddrinfo.
+ * A numeric address with the number of a port is returned at once. If the library was built with
+ * c-ares, and getaddrinfo would only ask name servers, the event loop of the thread's worker asks
+ * them: no kernel thread waits, and any number of look-ups can be in progress. /etc/resolv.conf is
+ * read again within a second after a change.
+ *
+ * getaddrinfo itself is called for names that /etc/hosts has, if /etc/hosts is longer than 64 KiB,
+ * for localhost, and where nsswitch.conf has other sources than "files" and "dns", or resolv.conf
+ * has options that c-ares does not know (gossamer-io(7) lists all of this). It is called by kernel
+ * threads of the pool: names of /etc/hosts have some of their own, and so do others: at most 64 of
+ * each, or max_pool_threads. A name whose server does not answer thus delays neither blocking calls
+ * nor names of this machine.
+ *
+ * Threads that look up the same name, service and hints at the same time share one look-up.
  *
  * At the deadline, and when the thread is canceled, a look-up that no other thread waits for is
- * abandoned, even if it has started: a kernel thread that no longer belongs to the pool completes
- * it and discards the result. There are at most 64 such kernel threads. Beyond that, abandoned
- * look-ups occupy the pool until they end, and the run ends only after them.
+ * abandoned, even if it has started. If it is one of getaddrinfo, a kernel thread that no longer
+ * belongs to the pool completes it and discards the result. There are at most 64 such kernel
+ * threads. Beyond that, abandoned look-ups occupy the pool until they end, and the run ends only
+ * after them.
  *
  * Returns 0, -GS_ENONAME (no such name or service, or the name has no address), -GS_ENAMESERVER
- * (the name server does not answer, or has failed), -ENOMEM, -EAGAIN (a kernel thread of the pool
- * cannot be created), -EINVAL (the hints are invalid), -EIO (any other failure), -ETIMEDOUT or
- * -ECANCELED. */
+ * (the name server does not answer, refuses, has failed, or its answer is malformed; or there is no
+ * file descriptor for asking it), -ENOMEM, -EAGAIN (a kernel thread of the pool cannot be created),
+ * -EINVAL (the hints are invalid), -EIO (any other failure), -ETIMEDOUT or -ECANCELED. */
 GS_API GS_MUST_CHECK int gs_resolve(const char *node, const char *service,
                                     const struct addrinfo *hints, uint64_t deadline_ns,
                                     struct addrinfo **ret_addresses);

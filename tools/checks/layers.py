@@ -10,7 +10,8 @@ from .tree import CPP, Problem, Result, Tree
 LIBRARY = {
     "base": set(),
     "loop": {"base"},
-    "thread": {"base", "loop"},
+    "dns": {"base", "loop"},
+    "thread": {"base", "loop", "dns"},  # of dns: types only
     "stage": {"base", "loop", "thread"},
     "http": {"base"},
     "http_server": {"base", "loop", "thread", "http", "http2", "tls"},  # of tls: types only
