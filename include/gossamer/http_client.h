@@ -2,11 +2,12 @@
  *
  *     err = gs_http_client_new(NULL, &client);                          once in a program
  *     err = gs_http_get(client, "http://localhost:8080/", deadline_ns, &response);
- *     if (err)
+ *     if (err) {
  *         fprintf(stderr, "%s\n", gs_http_client_error());
- *     else
+ *     } else {
  *         n = gs_http_response_read_all(response, 1 << 20, deadline_ns, &page);
- *     gs_http_response_free(response);
+ *         gs_http_response_free(response);
+ *     }
  *
  * HTTP/1.1 and 1.0 are spoken, over TCP or TLS. For https, a program links gossamer-tls, and gives
  * the client a context (tls_context.h):
@@ -98,7 +99,7 @@ GS_API void gs_http_client_free(struct gs_http_client *client);
  */
 
 /* All members but the URL may be 0. The client adds Host, Connection, Content-Length and
- * Transfer-Encoding, and, unless the request has them, User-Agent, Accept, Accept-Encoding and
+ * Transfer-Encoding, and, unless the request has them, User-Agent, Accept-Encoding and
  * Authorization. A request with Accept-Encoding gets the body as it was received. */
 struct gs_http_client_request {
     const char *method; /* NULL: GET; or POST, if there is a body */
