@@ -1,6 +1,6 @@
 /* A client to which memory is refused. Each allocation of the library is made to fail, for every
- * number of it; the call must fail with -ENOMEM and leave a client that works, and nothing else. The
- * server is another process. */
+ * number of it; the call must fail with -ENOMEM, and the next one succeeds. The server is another
+ * process. */
 #include "tests/http_client/scripted.h"
 #include "tests/http_server/allocations.h"
 

@@ -5,7 +5,7 @@ static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 
 /* ---- Where a request can wait ---- */
 
-static struct gs_wait_group reached; /* the server has come to the place */
+static struct gs_wait_group reached; /* the server is at the place */
 static struct gs_semaphore leave;
 
 static void stay(void)
