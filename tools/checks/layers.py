@@ -15,6 +15,7 @@ LIBRARY = {
     "stage": {"base", "loop", "thread"},
     "http": {"base"},
     "http_server": {"base", "loop", "thread", "http", "http2", "tls"},  # of tls: types only
+    "http_client": {"base", "loop", "thread", "http", "http2", "tls"},  # of tls: types only
     "tls": {"base"},
     "http2": {"base", "http"},
 }
@@ -25,6 +26,7 @@ PUBLIC = {
     "error": "base",
     "gossamer": "thread",
     "histogram": "base",
+    "http_field": "http",
     "list": "base",
     "loop_embed": "loop",
     "loop_file": "loop",
