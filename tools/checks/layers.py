@@ -16,6 +16,8 @@ LIBRARY = {
     "http_server": {"base", "loop", "thread", "http", "http2", "tls"},  # of tls: types only
     "tls": {"base"},
     "http2": {"base", "http"},
+    "websocket": {"base", "http"},
+    "websocket_stream": {"base", "loop", "thread", "http", "http_server", "websocket", "tls"},
 }
 # Public headers belong to the module of the same name; these are named differently.
 PUBLIC = {
@@ -49,6 +51,7 @@ PUBLIC = {
     "tls": "tls_stream",
     "tls_context": "tls",
     "tls_engine": "tls",
+    "websocket": "websocket_stream",
 }
 # What stands above the library includes every public header, and these.
 ABOVE = {
