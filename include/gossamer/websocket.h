@@ -35,7 +35,6 @@
 
 #include <gossamer/api.h>
 #include <gossamer/clock.h>
-#include <gossamer/http_server.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -43,6 +42,8 @@
 
 GS_BEGIN_DECLS
 
+struct gs_http_exchange;
+struct gs_http_field;
 struct gs_tls_context;
 struct gs_websocket;
 
@@ -84,8 +85,8 @@ struct gs_websocket_options {
 };
 
 /* Make the handshake as a server, in the handler of a request (http_server.h); fields that were set
- * before are sent. options: may be NULL. After an error of the request the client has been answered:
- * 400, 403 (the origin), 405, or 426 (another version, or no WebSocket at all); the handler should
+ * before are sent. options: may be NULL. If the request is at fault, it is answered here, with 400,
+ * 403 (the origin), 405, or 426 (another version, or no WebSocket at all), and the handler should
  * return. Returns 0, -EINVAL (the request is none of WebSocket, or a malformed one), -EPERM (a
  * foreign origin), -EALREADY (a response has started), -EOPNOTSUPP (the request is one of HTTP/2),
  * -ENOMEM, or an error of gs_http_write. */
@@ -94,7 +95,7 @@ GS_API GS_MUST_CHECK int gs_websocket_accept(struct gs_http_exchange *exchange,
                                              struct gs_websocket **ret_socket);
 
 /* What a text about an error needs, with its NUL. */
-#define GS_WEBSOCKET_TEXT_SIZE 200
+#define GS_WEBSOCKET_TEXT_SIZE 320
 
 /* Connect to "ws://HOST[:PORT][/PATH]", or wss, which needs options->tls. Redirects are not
  * followed. options: may be NULL. ret_text: one line with the reason, after an error; NULL: not

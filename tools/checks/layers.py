@@ -51,7 +51,6 @@ PUBLIC = {
     "tls": "tls_stream",
     "tls_context": "tls",
     "tls_engine": "tls",
-    "websocket": "websocket_stream",
 }
 # What stands above the library includes every public header, and these.
 ABOVE = {
