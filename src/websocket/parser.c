@@ -179,13 +179,14 @@ static enum gs_websocket_event end_close(struct gs_websocket_parser *parser,
     parser->code = 0;
     if (piece->n == 1)
         return refuse(parser, "a close has half a code");
-    if (piece->n) {
+    bool has_code = piece->n;
+    if (has_code) {
         const unsigned char *code = (const unsigned char *)piece->bytes;
         parser->code = (uint16_t)(code[0] << 8 | code[1]);
         piece->bytes += 2;
         piece->n -= 2;
     }
-    if (parser->code && !gs_websocket_code_is_valid(parser->code))
+    if (has_code && !gs_websocket_code_is_valid(parser->code))
         return refuse(parser, "the code of a close is invalid");
     if (!gs_websocket_utf8_check(&utf8, piece->bytes, piece->n) ||
         !gs_websocket_utf8_is_complete(&utf8))
