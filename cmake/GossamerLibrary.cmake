@@ -1,7 +1,8 @@
 # The library: libgossamer.a (gossamer::static) and libgossamer.so (gossamer::shared), of the modules in src/, and
 # libgossamer_checked.a (gossamer::checked). The target gossamer::gossamer is the shared one, or, if that is not built or BUILD_SHARED_LIBS is off, the static one.
 
-set(modules base loop ${GS_DNS_MODULES} thread stage http ${GS_HTTP2_MODULES} http_server http_client)
+set(modules base loop ${GS_DNS_MODULES} thread stage http ${GS_HTTP2_MODULES} http_server http_client
+    websocket websocket_stream)
 list(TRANSFORM modules PREPEND gossamer_)
 list(TRANSFORM GS_TLS_MODULES PREPEND gossamer_ OUTPUT_VARIABLE tls_modules)
 

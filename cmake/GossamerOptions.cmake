@@ -13,7 +13,7 @@ option(GOSSAMER_BUILD_TLS "Build the library gossamer-tls, if OpenSSL 3.0 or new
 option(GOSSAMER_BUILD_COMPAT "Build the interfaces of other libraries (compat/)" ${default})
 option(GOSSAMER_BUILD_HTTP2 "Build the library and the program with HTTP/2, if libnghttp2 is found" ${default})
 option(GOSSAMER_BUILD_DNS "Build the library with a resolver on the event loop, if c-ares is found" ${default})
-option(GOSSAMER_BUILD_CODINGS "Build the HTTP client with gzip, br and zstd, as far as zlib, libbrotlidec and libzstd are found" ${default})
+option(GOSSAMER_BUILD_CODINGS "Build the HTTP client with gzip, br and zstd, and WebSocket with compression, as far as zlib, libbrotlidec and libzstd are found" ${default})
 option(GOSSAMER_BUILD_PROGRAM "Build the program gossamer (needs zlib)" ${default})
 option(GOSSAMER_BUILD_CC "Build the plugin of gossamer cc, if headers of LLVM 19 are found" ${default})
 option(GOSSAMER_BUILD_EXAMPLES "Have targets for the examples" ${default})

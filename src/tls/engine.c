@@ -306,4 +306,5 @@ const struct gs_tls_operations gs_tls_operations = {
     .sent = gs_tls_engine_sent,
     .info = gs_tls_engine_info,
     .error = gs_tls_engine_error,
+    .stream = &gs_tls_stream_operations,
 };

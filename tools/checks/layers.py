@@ -18,6 +18,8 @@ LIBRARY = {
     "http_client": {"base", "loop", "thread", "http", "http2", "tls"},  # of tls: types only
     "tls": {"base"},
     "http2": {"base", "http"},
+    "websocket": {"base", "http"},
+    "websocket_stream": {"base", "loop", "thread", "http", "http_server", "websocket", "tls"},
 }
 # Public headers belong to the module of the same name; these are named differently.
 PUBLIC = {
