@@ -45,6 +45,7 @@ PUBLIC = {
     "net": "thread",
     "resumable": "thread",
     "scope": "thread",
+    "select": "thread",
     "sync": "thread",
     "tls": "tls_stream",
     "tls_context": "tls",
