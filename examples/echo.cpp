@@ -1,7 +1,6 @@
 /* The echo server of echo_threads.c in C++. An error ends its connection, and Ctrl-C the server:
  * every stack unwinds, and so every socket is closed. */
 #include <gossamer/gossamer.hpp>
-#include <gossamer/sys.h>
 
 #include <arpa/inet.h>
 #include <csignal>
@@ -21,16 +20,10 @@ void serve(const gossamer::file_descriptor &client)
 
 gossamer::file_descriptor listen_anywhere()
 {
+    gossamer::file_descriptor listener = gossamer::listen("127.0.0.1:0");
     sockaddr_in address{};
-    auto *any = reinterpret_cast<sockaddr *>(&address);
     socklen_t length = sizeof address;
-    address.sin_family = AF_INET;
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    gossamer::file_descriptor listener(
-        gossamer::check(gs_sys_socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0)));
-    gossamer::check(gs_sys_bind(listener.get(), any, length));
-    gossamer::check(gs_sys_listen(listener.get(), 128));
-    gossamer::check(gs_sys_getsockname(listener.get(), any, &length));
+    getsockname(listener.get(), reinterpret_cast<sockaddr *>(&address), &length);
     std::printf("echoing on port %d\n", ntohs(address.sin_port));
     std::fflush(stdout);
     return listener;

@@ -91,6 +91,14 @@ struct parcel<std::unique_ptr<T, D>,
     }
 };
 
+/* A parcel that needs no constructor: its bytes are copied there. */
+template <class T> union unpacked {
+    unpacked() noexcept
+    {
+    }
+    typename parcel<T>::type value;
+};
+
 } // namespace detail
 
 /* A queue of items, passed from thread to thread. Items that can be copied byte by byte are, a
@@ -175,7 +183,7 @@ template <class T> class channel
         gs_channel_close(native_);
     }
 
-    /* For gs_select: its items are those of the C interface. */
+    /* For the C interface, whose items are the parcels. */
     gs_channel *native_handle() noexcept
     {
         return native_;
@@ -184,14 +192,6 @@ template <class T> class channel
   private:
     using parcel = detail::parcel<T>;
     using packed = typename parcel::type;
-
-    /* A parcel that needs no constructor: its bytes are copied there. */
-    union unpacked {
-        unpacked() noexcept
-        {
-        }
-        packed value;
-    };
 
     int give(T &item, deadline limit)
     {
@@ -206,7 +206,7 @@ template <class T> class channel
 
     int take(std::optional<T> &ret_item, deadline limit)
     {
-        unpacked received;
+        detail::unpacked<T> received;
         const int result =
             detail::wait(gs_channel_receive, native_, static_cast<void *>(&received), limit.ns());
         if (!result)

@@ -11,7 +11,9 @@
  * destroyed when sync.h allows it to be freed: once no thread is using it.
  *
  * Locking is not interrupted by cancellation; all other waits are, and throw gossamer::canceled. A
- * wait on a condition variable owns the lock when it throws.
+ * wait on a condition variable owns the lock when it throws. The waits on condition variables have
+ * a second form whose last argument is a std::error_code, which gets
+ * std::errc::operation_canceled instead.
  */
 #ifndef GOSSAMER_SYNC_HPP
 #define GOSSAMER_SYNC_HPP
@@ -187,12 +189,34 @@ class condition_variable
             wait(lock);
     }
 
+    void wait(std::unique_lock<mutex> &lock, std::error_code &ec) noexcept
+    {
+        wait_until(lock, deadline::never(), ec);
+    }
+
+    template <class P> void wait(std::unique_lock<mutex> &lock, P is_done, std::error_code &ec)
+    {
+        wait_until(lock, deadline::never(), std::move(is_done), ec);
+    }
+
     std::cv_status wait_until(std::unique_lock<mutex> &lock, deadline limit)
     {
         gs_mutex *mutex = lock.mutex()->native_handle();
         const bool is_woken =
             detail::in_time(detail::wait(gs_cond_wait, &native_, mutex, limit.ns()));
         return is_woken ? std::cv_status::no_timeout : std::cv_status::timeout;
+    }
+
+    /* A deadline that passes is no error. */
+    std::cv_status wait_until(std::unique_lock<mutex> &lock, deadline limit,
+                              std::error_code &ec) noexcept
+    {
+        gs_mutex *mutex = lock.mutex()->native_handle();
+        const int result = call(ec, gs_cond_wait, &native_, mutex, limit.ns());
+        if (result != -ETIMEDOUT)
+            return std::cv_status::no_timeout;
+        ec.clear();
+        return std::cv_status::timeout;
     }
 
     /* Returns what is_done returned last. */
@@ -204,14 +228,36 @@ class condition_variable
         return true;
     }
 
+    template <class P>
+    bool wait_until(std::unique_lock<mutex> &lock, deadline limit, P is_done, std::error_code &ec)
+    {
+        ec.clear();
+        while (!is_done())
+            if (wait_until(lock, limit, ec) == std::cv_status::timeout || ec)
+                return is_done();
+        return true;
+    }
+
     std::cv_status wait_for(std::unique_lock<mutex> &lock, deadline limit)
     {
         return wait_until(lock, limit);
     }
 
+    std::cv_status wait_for(std::unique_lock<mutex> &lock, deadline limit,
+                            std::error_code &ec) noexcept
+    {
+        return wait_until(lock, limit, ec);
+    }
+
     template <class P> bool wait_for(std::unique_lock<mutex> &lock, deadline limit, P is_done)
     {
         return wait_until(lock, limit, std::move(is_done));
+    }
+
+    template <class P>
+    bool wait_for(std::unique_lock<mutex> &lock, deadline limit, P is_done, std::error_code &ec)
+    {
+        return wait_until(lock, limit, std::move(is_done), ec);
     }
 
     gs_cond *native_handle() noexcept

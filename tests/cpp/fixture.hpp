@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <gossamer/gossamer.hpp>
 #include <optional>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -53,6 +54,26 @@ template <class F> bool is_canceled_in(F fn)
         return true;
     }
     return false;
+}
+
+struct ends {
+    gossamer::file_descriptor near, far;
+};
+
+inline ends socket_pair()
+{
+    int fds[2];
+    MUST(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, fds));
+    return {gossamer::file_descriptor(fds[0]), gossamer::file_descriptor(fds[1])};
+}
+
+/* The address of a listener of IPv4 on this machine. */
+inline std::string address_of(const gossamer::file_descriptor &listener)
+{
+    sockaddr_in address{};
+    socklen_t length = sizeof address;
+    MUST(!getsockname(listener.get(), reinterpret_cast<sockaddr *>(&address), &length));
+    return "127.0.0.1:" + std::to_string(ntohs(address.sin_port));
 }
 
 /* Counts the objects that exist; some own memory, so that a leak is also found by a sanitizer. */

@@ -11,17 +11,6 @@ using gossamer::thread;
 namespace
 {
 
-struct ends {
-    file_descriptor near, far;
-};
-
-ends socket_pair()
-{
-    std::array<int, 2> fds{};
-    MUST(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds.data()));
-    return {file_descriptor(fds[0]), file_descriptor(fds[1])};
-}
-
 bool is_open(int fd)
 {
     return fcntl(fd, F_GETFD) >= 0;

@@ -235,6 +235,45 @@ TEST(a_canceled_wait_on_a_condition_variable_releases_the_lock_as_it_unwinds)
     });
 }
 
+TEST(a_condition_variable_stores_errors)
+{
+    run_both([] {
+        mutex one;
+        gossamer::condition_variable changed;
+        gossamer::semaphore is_locked(0);
+        std::error_code ec = std::make_error_code(std::errc::io_error);
+        bool is_done = false;
+        {
+            std::unique_lock lock(one);
+            MUST(changed.wait_for(lock, 1ms, ec) == std::cv_status::timeout && !ec);
+            MUST(!changed.wait_until(lock, 1ms, [] { return false; }, ec) && !ec);
+            thread waker([&] {
+                const std::lock_guard here(one);
+                is_done = true;
+                changed.notify_one();
+            });
+            changed.wait(lock, [&] { return is_done; }, ec);
+            MUST(!ec && is_done && lock.owns_lock());
+            lock.unlock();
+            waker.join();
+        }
+        thread waiting([&] {
+            std::unique_lock lock(one);
+            is_locked.release();
+            changed.wait(lock, ec);
+            MUST(ec == std::errc::operation_canceled);
+            MUST(gs_mutex_is_owned(one.native_handle()));
+            MUST(!changed.wait_for(lock, 1h, [] { return false; }, ec));
+            MUST(ec == std::errc::operation_canceled);
+        });
+        is_locked.acquire();
+        one.lock();
+        one.unlock();
+        waiting.cancel();
+        waiting.join();
+    });
+}
+
 TEST(once_is_called_by_the_first_thread_for_which_it_succeeds)
 {
     run_both([] {

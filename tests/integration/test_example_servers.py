@@ -112,18 +112,52 @@ def accepts(address: tuple[str, int]) -> bool:
     return True
 
 
-@pytest.fixture
-def echo_cpp() -> Iterator[tuple[subprocess.Popen[str], tuple[str, int]]]:
-    if not (EXAMPLES / "echo_cpp").exists():
+Echo = tuple[subprocess.Popen[str], tuple[str, int]]
+
+
+@contextmanager
+def running_if_built(name: str) -> Iterator[Echo]:
+    if not (EXAMPLES / name).exists():
         pytest.skip("built without a C++ compiler")
-    with running("echo_cpp") as started:
+    with running(name) as started:
         yield started
 
 
-def test_echo_cpp_gives_back_to_each_client_what_it_sent(
-    echo_cpp: tuple[subprocess.Popen[str], tuple[str, int]],
+@pytest.fixture
+def echo_cpp() -> Iterator[Echo]:
+    with running_if_built("echo_cpp") as started:
+        yield started
+
+
+@pytest.fixture
+def echo_coroutine_cpp() -> Iterator[Echo]:
+    with running_if_built("echo_coroutine_cpp") as started:
+        yield started
+
+
+def test_echo_cpp_gives_back_to_each_client_what_it_sent(echo_cpp: Echo) -> None:
+    serves_many(echo_cpp)
+
+
+def test_echo_coroutine_cpp_gives_back_to_each_client_what_it_sent(
+    echo_coroutine_cpp: Echo,
 ) -> None:
-    clients = [socket.create_connection(echo_cpp[1], timeout=20) for _ in range(50)]
+    serves_many(echo_coroutine_cpp)
+
+
+def test_echo_cpp_survives_a_client_that_resets_and_ends_when_interrupted(echo_cpp: Echo) -> None:
+    survives_and_ends(echo_cpp)
+
+
+def test_echo_coroutine_cpp_survives_a_client_that_resets_and_ends_when_interrupted(
+    echo_coroutine_cpp: Echo,
+) -> None:
+    survives_and_ends(echo_coroutine_cpp)
+
+
+def serves_many(echo: Echo) -> None:
+    """Send to many clients of the server at once, and get it back."""
+    clients = [socket.create_connection(echo[1], timeout=20) for _ in range(50)]
     for number, client in enumerate(clients):
         client.sendall(b"%d" % number * 1000)
     for number, client in enumerate(clients):
@@ -132,10 +166,9 @@ def test_echo_cpp_gives_back_to_each_client_what_it_sent(
             assert receive(client, len(expected)) == expected
 
 
-def test_echo_cpp_survives_a_client_that_resets_and_ends_when_interrupted(
-    echo_cpp: tuple[subprocess.Popen[str], tuple[str, int]],
-) -> None:
-    server, address = echo_cpp
+def survives_and_ends(echo: Echo) -> None:
+    """Reset a connection, use another, and interrupt the server."""
+    server, address = echo
     with socket.create_connection(address, timeout=20) as client:
         assert echoes(client, 20)
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
