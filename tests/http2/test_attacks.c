@@ -213,6 +213,12 @@ TEST(a_peer_that_makes_a_session_too_large_is_told_why_it_is_refused)
     HEADERS(0, 1,
             WITH_HOST "\0\1x\xff\xe9\xfa\x03"); /* a compressed value of 65,000 bytes follows */
     send_frames();
+    for (int i = 0; i < 6; i++) {
+        static const char part[8000];
+        CHECK(!client_is_over(&client));
+        add_frame(NGHTTP2_CONTINUATION, 0, 1, part, sizeof part);
+        send_frames();
+    }
     check_ended_calmly();
 }
 
