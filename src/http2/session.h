@@ -227,8 +227,8 @@ void gs_http2_note_opened(struct gs_http2_session *session, int32_t id);
 /* ---- block.c ---- */
 
 /* Keep bytes that were looked at, if they belong to a header block that is incomplete. On return,
- * *bytes is what libnghttp2 gets now: the same, all that is kept, or nothing. Returns false if there
- * is no memory. */
+ * *bytes is what libnghttp2 gets now: the same, all that is kept, or nothing. Returns false if
+ * there is no memory. */
 bool gs_http2_gather(struct gs_http2_session *session, struct gs_http_text *bytes);
 
 /* Returns what is kept, which becomes the caller's, and is not counted any more; or NULL. */
