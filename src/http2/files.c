@@ -253,7 +253,7 @@ static void limit_memory(struct gs_http2_session *session, bool was_blocked)
     size_t all = sizeof *session + gs_http2_memory(session) + session->input_n;
     if (conn->state == GS_HTTP_CONN_CLOSED || all <= GS_HTTP2_KEPT_MAX)
         return;
-    gs_http2_end_abuse(session);
+    gs_http2_end_overload(session);
     if (was_blocked)
         fail(session);
     else

@@ -64,8 +64,10 @@ size_t gs_http2_take(struct gs_http2_session *session, const char *bytes, size_t
     free(gathered);
     if (taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC || taken == NGHTTP2_ERR_NOMEM)
         return 0;
-    if (taken < 0 || session->allocated > allocated_max(session))
+    if (taken < 0)
         gs_http2_end_abuse(session);
+    else if (session->allocated > allocated_max(session))
+        gs_http2_end_overload(session);
     return part;
 }
 

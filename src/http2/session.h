@@ -268,10 +268,10 @@ struct gs_http2_fields {
 /* The fields of a head, of which they are parts; a body may follow it. Returns its length. */
 size_t gs_http2_split_head(struct gs_http_text head, struct gs_http2_fields *ret_fields);
 
-/* The fields of a page, which are kept with it, unless its modification is in the future. date:
- * where its service has the Date. Returns `space` if they are not kept. */
-const struct gs_http2_fields *gs_http2_page_fields(struct gs_http_page *page, const char *date,
-                                                   bool is_in_future,
+/* The fields of a page that the caller has a reference of, which are kept with it, unless its
+ * modification is in the future. Returns `space` if they are not kept. */
+const struct gs_http2_fields *gs_http2_page_fields(struct gs_http_service *service,
+                                                   struct gs_http_page *page, bool is_in_future,
                                                    struct gs_http2_fields *space);
 
 /* ---- answer.c ---- */
@@ -319,7 +319,8 @@ void gs_http2_note_use(struct gs_http2_session *session, size_t n);
 bool gs_http2_may_disturb(struct gs_http2_session *session);
 bool gs_http2_may_reset(struct gs_http2_session *session);
 
-/* End the session of a peer that has passed another limit. */
+/* End the session of a peer that has passed another limit, or because of its memory. */
 void gs_http2_end_abuse(struct gs_http2_session *session);
+void gs_http2_end_overload(struct gs_http2_session *session);
 
 #endif
