@@ -169,7 +169,8 @@ struct gs_http_counts {
     uint64_t http2_requests;    /* of the requests */
     uint64_t http2_resets;      /* streams that the peer has reset before their end */
     uint64_t http2_refused;     /* streams, because there were too many, or of too much memory */
-    uint64_t http2_abuses;      /* connections ended because the peer made work without end */
+    uint64_t http2_abuses;      /* connections ended because the peer made work without end, */
+    uint64_t http2_overloads;   /* and because it made them take too much memory */
 };
 
 struct gs_http_service;

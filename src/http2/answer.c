@@ -156,10 +156,10 @@ static const struct gs_http2_fields *fields_of(const struct gs_http2_session *se
             gs_http2_split_head((struct gs_http_text){piece->bytes, (size_t)piece->n}, space);
         return space;
     }
-    const char *date = gs_http_service_date(service, session->now_ns);
+    (void)gs_http_service_date(service, session->now_ns);
     int64_t now = gs_http_service_wall_seconds(service, session->now_ns);
     *ret_head_n = page->head.n;
-    return gs_http2_page_fields(page, date, page->stat.st_mtim.tv_sec > now, space);
+    return gs_http2_page_fields(service, page, page->stat.st_mtim.tv_sec > now, space);
 }
 
 /* Clients that tell no priorities expect that large files share the connection, and do not keep a

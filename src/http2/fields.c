@@ -79,15 +79,20 @@ static void make(const struct gs_http_page *page, const char *date, bool is_in_f
     }
 }
 
-const struct gs_http2_fields *gs_http2_page_fields(struct gs_http_page *page, const char *date,
-                                                   bool is_in_future, struct gs_http2_fields *space)
+const struct gs_http2_fields *gs_http2_page_fields(struct gs_http_service *service,
+                                                   struct gs_http_page *page, bool is_in_future,
+                                                   struct gs_http2_fields *space)
 {
     if (page->http2_fields && !is_in_future)
         return page->http2_fields;
-    make(page, date, is_in_future, space);
+    make(page, service->date, is_in_future, space);
     if (is_in_future)
         return space;
     size_t n = offsetof(struct gs_http2_fields, all) + space->count * sizeof *space->all;
-    page->http2_fields = malloc(n);
-    return page->http2_fields ? memcpy(page->http2_fields, space, n) : space;
+    struct gs_http2_fields *fields = malloc(n);
+    if (!fields)
+        return space;
+    memcpy(fields, space, n);
+    gs_http_cache_set_fields(&service->cache, page, fields, n);
+    return fields;
 }

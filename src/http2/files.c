@@ -245,17 +245,15 @@ static size_t process(struct gs_http2_session *session, const char *bytes, size_
 
 /* ---- Memory ---- */
 
-/* At the end of each operation, unless a field is incomplete: for one of the size that is allowed,
- * libnghttp2 takes more, until --header-timeout at most. was_blocked: the peer did not take what
- * was sent before; then it would not take the reason, either. */
+/* At the end of each operation. was_blocked: the peer did not take what was sent before; then it
+ * would not take the reason, either. */
 static void limit_memory(struct gs_http2_session *session, bool was_blocked)
 {
     const struct gs_http_conn *conn = session->conn;
     size_t all = sizeof *session + gs_http2_memory(session) + session->input_n;
-    bool may_be_much = session->base.is_in_header && !session->is_ending;
-    if (conn->state == GS_HTTP_CONN_CLOSED || may_be_much || all <= GS_HTTP2_KEPT_MAX)
+    if (conn->state == GS_HTTP_CONN_CLOSED || all <= GS_HTTP2_KEPT_MAX)
         return;
-    gs_http2_end_abuse(session);
+    gs_http2_end_overload(session);
     if (was_blocked)
         fail(session);
     else

@@ -180,7 +180,6 @@ static void drop(nghttp2_rcbuf **kept)
 
 void gs_http2_drop_header(struct gs_http2_session *session)
 {
-    session->base.is_in_header = false;
     drop(&session->method);
     drop(&session->path);
     drop(&session->authority);

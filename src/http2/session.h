@@ -18,7 +18,7 @@
  * allocator adds, a connection takes about 64 KiB. */
 #define GS_HTTP2_KEPT_MAX ((size_t)57 << 10)
 
-/* So does one that has this meanwhile. */
+/* So does one that has this meanwhile, when a header block was complete. */
 #define GS_HTTP2_ABUSE_MAX ((size_t)96 << 10)
 #define GS_HTTP2_STREAMS_MAX 100
 
@@ -72,6 +72,15 @@ struct gs_http2_stream {
 
 struct gs_http2_session;
 
+/* The bytes that are received next are of: */
+enum gs_http2_block {
+    GS_HTTP2_OUTSIDE,   /* no header block */
+    GS_HTTP2_GATHERING, /* one that is kept */
+    GS_HTTP2_PASSING,   /* one that is too large for that */
+};
+
+#define GS_HTTP2_CONTINUATIONS_MAX 8u
+
 /* What the streams are for: the files of a service (files.c), or the handlers of an application. */
 struct gs_http2_user {
     /* Whether fields of this name are kept in the head; NULL: all are. */
@@ -119,7 +128,11 @@ struct gs_http2_session {
     bool is_ending;               /* because of an error: what is received is discarded */
     uint8_t header_n, header[13]; /* of the frame that is received next */
     uint32_t payload_left;        /* of the one before */
-    bool is_last;                 /* no more streams are handled */
+    uint8_t header_block;         /* enum gs_http2_block */
+    unsigned block_frames;        /* complete, of that block */
+    char *gathered;               /* its bytes; NULL: none */
+    size_t gathered_n, gathered_size;
+    bool is_last; /* no more streams are handled */
     struct gs_http2_stream *first, **last;
     struct gs_http2_stream *loading;          /* whose conn->load is; NULL: none */
     struct gs_http2_shared *shared;           /* the newest; NULL: no stream has one */
@@ -211,6 +224,16 @@ size_t gs_http2_look_at(struct gs_http2_session *session, const char *bytes, siz
 /* The peer has opened a stream. */
 void gs_http2_note_opened(struct gs_http2_session *session, int32_t id);
 
+/* ---- block.c ---- */
+
+/* Keep bytes that were looked at, if they belong to a header block that is incomplete. On return,
+ * *bytes is what libnghttp2 gets now: the same, all that is kept, or nothing. Returns false if
+ * there is no memory. */
+bool gs_http2_gather(struct gs_http2_session *session, struct gs_http_text *bytes);
+
+/* Returns what is kept, which becomes the caller's, and is not counted any more; or NULL. */
+char *gs_http2_take_gathered(struct gs_http2_session *session);
+
 /* ---- request.c ---- */
 
 /* libnghttp2 calls them. */
@@ -245,10 +268,10 @@ struct gs_http2_fields {
 /* The fields of a head, of which they are parts; a body may follow it. Returns its length. */
 size_t gs_http2_split_head(struct gs_http_text head, struct gs_http2_fields *ret_fields);
 
-/* The fields of a page, which are kept with it, unless its modification is in the future. date:
- * where its service has the Date. Returns `space` if they are not kept. */
-const struct gs_http2_fields *gs_http2_page_fields(struct gs_http_page *page, const char *date,
-                                                   bool is_in_future,
+/* The fields of a page that the caller has a reference of, which are kept with it, unless its
+ * modification is in the future. Returns `space` if they are not kept. */
+const struct gs_http2_fields *gs_http2_page_fields(struct gs_http_service *service,
+                                                   struct gs_http_page *page, bool is_in_future,
                                                    struct gs_http2_fields *space);
 
 /* ---- answer.c ---- */
@@ -296,7 +319,8 @@ void gs_http2_note_use(struct gs_http2_session *session, size_t n);
 bool gs_http2_may_disturb(struct gs_http2_session *session);
 bool gs_http2_may_reset(struct gs_http2_session *session);
 
-/* End the session of a peer that has passed another limit. */
+/* End the session of a peer that has passed another limit, or because of its memory. */
 void gs_http2_end_abuse(struct gs_http2_session *session);
+void gs_http2_end_overload(struct gs_http2_session *session);
 
 #endif

@@ -158,7 +158,7 @@ static void check_ended_calmly(void)
 {
     CHECK(client_is_over(&client));
     check_goaway(NGHTTP2_ENHANCE_YOUR_CALM);
-    CHECK_EQ(client.drive.counts.http2_abuses, 1u);
+    CHECK_EQ(client.drive.counts.http2_abuses + client.drive.counts.http2_overloads, 1u);
     CHECK(!client.drive.conn.http2); /* while it lingers */
     CHECK_EQ(client_stop(&client), 0);
 }
@@ -213,6 +213,13 @@ TEST(a_peer_that_makes_a_session_too_large_is_told_why_it_is_refused)
     HEADERS(0, 1,
             WITH_HOST "\0\1x\xff\xe9\xfa\x03"); /* a compressed value of 65,000 bytes follows */
     send_frames();
+    for (int i = 0; i < 6; i++) {
+        static const char part[8000];
+        CHECK(!client_is_over(&client));
+        add_frame(NGHTTP2_CONTINUATION, 0, 1, part, sizeof part);
+        send_frames();
+    }
+    CHECK_EQ(client.drive.counts.http2_overloads, 1u);
     check_ended_calmly();
 }
 
