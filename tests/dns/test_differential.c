@@ -29,7 +29,7 @@ static void enter_own_network(void)
     replace("/etc/hosts", test_hosts, "127.0.0.1 local\n");
     replace("/etc/nsswitch.conf", test_nsswitch, "hosts: files dns\nservices: files\n");
     replace("/etc/resolv.conf", test_resolv,
-            "nameserver 127.0.0.1\nsearch first.test second.test\noptions timeout:1 attempts:1\n");
+            "nameserver 127.0.0.1\nsearch first.test second.test\noptions timeout:5 attempts:3\n");
 }
 
 static void print(char *text, size_t size, const struct addrinfo *at)
@@ -87,7 +87,7 @@ static const char *const names[] = {
     "n1.test", "n70000.test.", "four.test", "six.test",     "empty.test", "missing.test",
     "four",    "n5",           "missing",   "alias.test",   "cut.test",   "failing.test",
     "local",   "127.0.0.1",    "::1",       "refused.test", "N7.Test",    "unsupported.test",
-    "a..test", "silent.test",  "-n1.test",  "n1_2.test",    "1.test",     "n9.a.b.c.d.test",
+    "a..test", "1x.test",      "-n1.test",  "n1_2.test",    "1.test",     "n9.a.b.c.d.test",
 };
 
 static void compare_with(const char *service, const struct addrinfo *hints)
