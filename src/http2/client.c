@@ -119,6 +119,11 @@ void gs_http2_client_fail(struct gs_http2_client *client, int err)
     }
 }
 
+void gs_http2_client_ping(struct gs_http2_client *client)
+{
+    (void)nghttp2_submit_ping(client->nghttp2, NGHTTP2_FLAG_NONE, NULL);
+}
+
 void gs_http2_client_close(struct gs_http2_client *client)
 {
     (void)nghttp2_session_terminate_session(client->nghttp2, NGHTTP2_NO_ERROR);

@@ -117,6 +117,9 @@ GS_MUST_CHECK int gs_http2_client_receive(struct gs_http2_client *client, const 
 GS_MUST_CHECK ssize_t gs_http2_client_output(struct gs_http2_client *client,
                                              const uint8_t **ret_bytes);
 
+/* Ask the server for an answer, which shows that the connection works. */
+void gs_http2_client_ping(struct gs_http2_client *client);
+
 /* Tell the server that no more requests follow. */
 void gs_http2_client_close(struct gs_http2_client *client);
 
