@@ -107,6 +107,9 @@ int gs_http_upgrade(struct gs_http_exchange *exchange, const char *protocol,
     session->keep_alive = false;
     session->must_linger = true;
     session->state = err ? GS_HTTP_RESPONSE_ABORTED : GS_HTTP_RESPONSE_DONE;
+    free(session->fields); /* the connection may last for days */
+    session->fields = NULL;
+    session->fields_length = session->fields_size = 0;
     if (!err)
         *ret_upgraded = &connection->upgraded;
 

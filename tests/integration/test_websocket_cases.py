@@ -3,7 +3,7 @@
 import socket
 import subprocess
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import pytest
 from installation import BUILD
@@ -43,17 +43,17 @@ def port() -> Iterator[int]:
 @contextmanager
 def client(path: str = "/", *, extension: str = "") -> Iterator[Peer]:
     """Run a client that echoes what the yielded peer, its server, says."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0)))
         listener.settimeout(60)
         url = f"ws://127.0.0.1:{listener.getsockname()[1]}{path}"
-        with subprocess.Popen([PROGRAM, "connect", url], stdout=subprocess.PIPE) as process:
-            try:
-                peer = accept(listener, extension=extension)
-                with peer.sock:
-                    yield peer
-                assert process.wait(60) == 0
-            finally:
-                process.kill()
+        command = [PROGRAM, "connect", url]
+        process = stack.enter_context(subprocess.Popen(command, stdout=subprocess.PIPE))
+        stack.callback(process.kill)
+        peer = accept(listener, extension=extension)
+        with peer.sock:
+            yield peer
+        assert process.wait(60) == 0
 
 
 @contextmanager
@@ -69,7 +69,7 @@ def peer_of(role: str, port: int, path: str = "/") -> Iterator[Peer]:
 
 
 def send_and_wait(peer: Peer, case: Case, heard: Heard) -> None:
-    """Send each frame when all that is expected of those before has come."""
+    """Send each frame when all that is expected of those before has arrived."""
     for frame in case.frames:
         peer.send(frame)
         if frame.fin and frame.opcode <= 9 and len(heard.events) < len(case.events):

@@ -167,7 +167,7 @@ class Peer:
 
 
 def read_head(sock: socket.socket) -> tuple[str, bytes]:
-    """Receive a head of HTTP; return it, and what has come behind it."""
+    """Receive a head of HTTP; return it, and what has arrived behind it."""
     data = b""
     while b"\r\n\r\n" not in data:
         some = sock.recv(65536)
