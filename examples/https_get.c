@@ -1,73 +1,54 @@
-/* Get a page by HTTPS: https_get HOST:PORT/PATH [CA-FILE]. Without a file, the system's CAs are
- * trusted. */
-#include <gossamer/tls.h>
-
-#include <errno.h>
-#include <gossamer/error.h>
+/* Get a page: https_get URL [CA-FILE]. Without a file, the system's CAs are trusted. */
+#include <gossamer/http_client.h>
 #include <gossamer/thread.h>
+#include <gossamer/tls_context.h>
+
 #include <stdio.h>
-#include <string.h>
 
-static ssize_t request(struct gs_tls *tls, const char *host, const char *path, uint64_t deadline_ns)
-{
-    struct gs_writer writer;
-    int err = gs_tls_writer_init(&writer, tls, NULL, 1024);
-    if (err)
-        return err;
-    gs_writer_printf(&writer, deadline_ns, "GET /%s HTTP/1.0\r\nHost: %s\r\n\r\n", path, host);
-    err = gs_writer_flush(&writer, deadline_ns);
-    gs_writer_done(&writer);
-    return err;
-}
+struct page {
+    struct gs_http_client *client;
+    const char *url;
+};
 
-/* Without the end of the stream, the page may be incomplete. */
-static ssize_t print_response(struct gs_tls *tls, uint64_t deadline_ns)
+/* Returns whether the page is complete. */
+static bool print_page(struct gs_http_response *response, uint64_t deadline_ns)
 {
     char bytes[4096];
     ssize_t n;
-    while ((n = gs_tls_recv(tls, bytes, sizeof bytes, deadline_ns)) > 0)
+    while ((n = gs_http_response_read(response, bytes, sizeof bytes, deadline_ns)) > 0)
         fwrite(bytes, 1, (size_t)n, stdout);
-    return n;
+    return !n;
 }
-
-struct page {
-    struct gs_tls_context *context;
-    char *host, *path;
-    char text[GS_TLS_TEXT];
-};
 
 static void *get(void *argument)
 {
-    struct page *page = argument;
+    const struct page *page = argument;
     uint64_t deadline_ns = gs_clock_now() + 30 * GS_SECOND;
-    struct gs_tls *tls;
-    if (gs_dial_tls(page->context, page->host, deadline_ns, &tls, page->text))
-        return page;
-    ssize_t err = request(tls, page->host, page->path, deadline_ns);
-    if (!err)
-        err = print_response(tls, deadline_ns);
-    gs_tls_error(tls, page->text);
-    gs_tls_close(tls, deadline_ns);
-    if (err && !page->text[0])
-        snprintf(page->text, sizeof page->text, "%s", gs_strerror((int)err));
-    return err ? page : NULL;
+    struct gs_http_response *response = NULL;
+    bool is_there = !gs_http_get(page->client, page->url, deadline_ns, &response) &&
+                    print_page(response, deadline_ns);
+    if (!is_there)
+        fprintf(stderr, "%s\n", gs_http_client_error());
+    else if (response->status >= 400)
+        fprintf(stderr, "%s: status %u\n", response->url, response->status);
+    bool is_well = is_there && response->status < 400;
+    gs_http_response_free(response);
+    return is_well ? NULL : argument;
 }
 
 int main(int argc, char **argv)
 {
-    struct page page = {.host = argv[argc > 1],
-                        .text = "usage: https_get HOST:PORT/PATH [CA-FILE]"};
-    const struct gs_tls_options options = {.is_client = true,
+    const struct gs_tls_options for_tls = {.is_client = true,
                                            .ca_file = argc == 3 ? argv[2] : NULL};
+    struct gs_http_client_options options = {0};
+    char text[GS_TLS_TEXT] = "usage: https_get URL [CA-FILE]";
+    struct page page = {.url = argv[argc > 1]};
     void *failed = &page;
-    page.path = argc > 1 ? strchr(page.host, '/') : NULL;
-    if (page.path && argc <= 3 && !gs_tls_context_new(&options, &page.context, page.text)) {
-        *page.path++ = '\0';
-        if (gs_threads_run(NULL, get, &page, &failed))
-            failed = &page;
-    }
-    if (failed)
-        fprintf(stderr, "%s\n", page.text);
-    gs_tls_context_release(page.context);
+    if (argc < 2 || argc > 3 || gs_tls_context_new(&for_tls, &options.tls, text))
+        fprintf(stderr, "%s\n", text);
+    else if (!gs_http_client_new(&options, &page.client))
+        (void)!gs_threads_run(NULL, get, &page, &failed);
+    gs_http_client_free(page.client);
+    gs_tls_context_release(options.tls);
     return failed != NULL;
 }

@@ -121,7 +121,7 @@ static const struct addrinfo *choose_address(const struct addrinfo *infos, uint6
     return chosen ? chosen : infos;
 }
 
-int gs_load_addresses_resolve(const struct load_url *url, const struct load_settings *settings,
+int gs_load_addresses_resolve(const struct gs_http_url *url, const struct load_settings *settings,
                               struct load_addresses *ret_addresses)
 {
     uint64_t source_count = settings->source_addresses;

@@ -6,8 +6,8 @@
 #ifndef GS_LOAD_ADDRESSES_H
 #define GS_LOAD_ADDRESSES_H
 
+#include "http/url.h"
 #include "load/settings.h"
-#include "load/url.h"
 
 #include <stdint.h>
 #include <sys/socket.h>
@@ -23,7 +23,7 @@ struct load_addresses {
  * first one that has not refused it, or else the first. Returns 0 or, after printing a line to
  * stderr, -EINVAL (source addresses towards a server outside 127/8) or -EHOSTUNREACH (unknown
  * host). */
-GS_MUST_CHECK int gs_load_addresses_resolve(const struct load_url *url,
+GS_MUST_CHECK int gs_load_addresses_resolve(const struct gs_http_url *url,
                                             const struct load_settings *settings,
                                             struct load_addresses *ret_addresses);
 

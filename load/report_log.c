@@ -1,4 +1,4 @@
-#include "load/base64.h"
+#include "http/base64.h"
 #include "load/report.h"
 
 #include <gossamer/clock.h>
@@ -23,6 +23,7 @@ static void put_u32(uint8_t *bytes, uint32_t value)
 static int write_compressed(FILE *file, const struct gs_histogram *histogram)
 {
     int err = -ENOMEM;
+    char *text = NULL;
     uint8_t *plain = malloc(gs_histogram_encoded_bound(histogram));
     if (!plain)
         return err;
@@ -33,10 +34,16 @@ static int write_compressed(FILE *file, const struct gs_histogram *histogram)
         goto free_all;
     put_u32(packed, COMPRESSED_COOKIE);
     put_u32(packed + 4, (uint32_t)length);
-    gs_load_base64_write(file, packed, COMPRESSED_HEADER + length);
+    n = COMPRESSED_HEADER + length;
+    text = malloc(GS_HTTP_BASE64_LENGTH(n));
+    if (!text)
+        goto free_all;
+    gs_http_base64_write(text, packed, n);
+    fwrite(text, 1, GS_HTTP_BASE64_LENGTH(n), file);
     err = 0;
 
 free_all:
+    free(text);
     free(packed);
     free(plain);
     return err;

@@ -1,7 +1,5 @@
 #include "load/target.h"
 
-#include "load/base64.h"
-
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -12,41 +10,15 @@
 
 /* ---- The user name and the body ---- */
 
-static int hex_value(char c)
-{
-    static const char hex[] = "0123456789abcdef";
-    const char *at = c ? strchr(hex, c | (c >= 'A' ? 0x20 : 0)) : NULL;
-    return at ? (int)(at - hex) : -1;
-}
-
-/* Undo percent-encoding. Returns the length of the result. */
-static size_t decode(const char *text, size_t n, uint8_t *bytes)
-{
-    size_t length = 0;
-    for (size_t i = 0; i < n; i++) {
-        int high = text[i] == '%' && i + 2 < n ? hex_value(text[i + 1]) : -1;
-        int low = high >= 0 ? hex_value(text[i + 2]) : -1;
-        int byte = low >= 0 ? high << 4 | low : text[i];
-        bytes[length++] = (uint8_t)byte;
-        i += low >= 0 ? 2 : 0;
-    }
-    return length;
-}
-
 /* Write the field of the Basic scheme (RFC 7617). */
-static int write_authorization(FILE *text, const struct load_url *url)
+static int write_authorization(FILE *text, const struct gs_http_url *url)
 {
-    size_t n = (size_t)url->user_length;
-    uint8_t *bytes = malloc(n + 1);
-    if (!bytes)
+    char *value = malloc(GS_HTTP_BASIC_ROOM(url->user_length));
+    if (!value)
         return -ENOMEM;
-    size_t length = decode(url->user, n, bytes);
-    if (!memchr(url->user, ':', n))
-        bytes[length++] = ':';
-    fputs("Authorization: Basic ", text);
-    gs_load_base64_write(text, bytes, length);
-    fputs("\r\n", text);
-    free(bytes);
+    gs_http_url_write_basic(url, value);
+    fprintf(text, "Authorization: %s\r\n", value);
+    free(value);
     return 0;
 }
 
@@ -105,7 +77,7 @@ static bool may_have_body(const char *method)
     return !strcmp(method, "POST") || !strcmp(method, "PUT") || !strcmp(method, "PATCH");
 }
 
-static int write_fields(const struct load_settings *settings, const struct load_url *url,
+static int write_fields(const struct load_settings *settings, const struct gs_http_url *url,
                         size_t body_length, FILE *text)
 {
     int err = 0;
@@ -123,7 +95,8 @@ static int write_fields(const struct load_settings *settings, const struct load_
 }
 
 static int build_request(const struct load_target *target, const struct load_settings *settings,
-                         const struct load_url *url, bool is_last, struct load_bytes *ret_request)
+                         const struct gs_http_url *url, bool is_last,
+                         struct load_bytes *ret_request)
 {
     struct load_bytes request;
     FILE *text = open_memstream(&request.bytes, &request.length);
@@ -147,10 +120,10 @@ static int build_request(const struct load_target *target, const struct load_set
     return 0;
 }
 
-static int parse_url(const char *text, struct load_url *ret_url)
+static int parse_url(const char *text, struct gs_http_url *ret_url)
 {
     const char *reason;
-    int err = gs_load_url_parse(text, ret_url, &reason);
+    int err = gs_http_url_parse(text, ret_url, &reason);
     if (err)
         cli_fail(&gs_load_command, "URL \"%s\" %s", text, reason);
     return err;
@@ -164,7 +137,7 @@ static bool is_loopback(const struct sockaddr_storage *address)
 }
 
 static int add_server(struct load_target *target, const struct load_settings *settings,
-                      const struct load_url *url)
+                      const struct gs_http_url *url)
 {
     if (!url->is_https && gs_load_has_tls_option(settings))
         return cli_fail(&gs_load_command,
@@ -178,7 +151,7 @@ static int add_server(struct load_target *target, const struct load_settings *se
 
 static int add_requests(struct load_target *target, const struct load_settings *settings)
 {
-    struct load_url first, url;
+    struct gs_http_url first, url;
     int err = parse_url(settings->urls[0], &first);
     for (size_t i = 0; !err && i < settings->url_count; i++) {
         err = parse_url(settings->urls[i], &url);

@@ -16,7 +16,7 @@ enum { PART = 64 * 1024 };
 /* ---- The run ---- */
 
 int gs_load_tls_target_init(struct load_tls_target *target, const struct load_settings *settings,
-                            const struct load_url *url, bool is_loopback)
+                            const struct gs_http_url *url, bool is_loopback)
 {
     const char *const protocols[] = {settings->is_http2 ? "h2" : "http/1.1"};
     const struct gs_tls_certificate certificate = {.chain = settings->cert,

@@ -5,9 +5,9 @@
 #ifndef GS_LOAD_TLS_CLIENT_H
 #define GS_LOAD_TLS_CLIENT_H
 
+#include "http/url.h"
 #include "load/metrics.h"
 #include "load/settings.h"
-#include "load/url.h"
 
 #include <gossamer/tls_engine.h>
 #include <sys/types.h>
@@ -24,7 +24,7 @@ struct load_tls_target {
  * address say otherwise. Returns 0 or, after printing a line to stderr, -EINVAL. */
 GS_MUST_CHECK int gs_load_tls_target_init(struct load_tls_target *target,
                                           const struct load_settings *settings,
-                                          const struct load_url *url, bool is_loopback);
+                                          const struct gs_http_url *url, bool is_loopback);
 void gs_load_tls_target_done(struct load_tls_target *target);
 
 /* A client's connection, one after another. Starts zeroed. */

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 
 int gs_load_tls_target_init(struct load_tls_target *target, const struct load_settings *settings,
-                            const struct load_url *url, bool is_loopback)
+                            const struct gs_http_url *url, bool is_loopback)
 {
     (void)target, (void)settings, (void)is_loopback;
     return cli_fail(&gs_load_command, "%s: https needs OpenSSL, without which this was built",

@@ -39,6 +39,7 @@
 
 #include <gossamer/api.h>
 #include <gossamer/clock.h>
+#include <gossamer/http_field.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -112,10 +113,6 @@ GS_API GS_MUST_CHECK int gs_http_serve(int listener, const struct gs_http_server
  *     const char *type = gs_http_field(exchange, "content-type");
  */
 
-struct gs_http_field {
-    const char *name, *value;
-};
-
 /* A request. The members are valid and unchanged until the handler returns. */
 struct gs_http_exchange {
     const char *method; /* "GET" */
@@ -130,8 +127,6 @@ struct gs_http_exchange {
     int fd;                  /* the socket, for getpeername */
     bool is_tls;             /* the URL begins with https */
 };
-
-#define GS_HTTP_UNKNOWN UINT64_MAX
 
 /* Returns the value of the first field of this name, in any case; NULL: there is none. */
 GS_API const char *gs_http_field(const struct gs_http_exchange *exchange, const char *name);

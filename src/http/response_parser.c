@@ -204,7 +204,7 @@ static void skip_interim_response(struct gs_http_response_parser *parser)
 {
     uint32_t header_bytes = parser->header_bytes;
     gs_http_response_parser_init(parser, parser->is_head);
-    parser->header_bytes = header_bytes;
+    parser->header_bytes = parser->interim_bytes = header_bytes;
 }
 
 static int end_fields(struct gs_http_response_parser *parser)
@@ -331,15 +331,47 @@ static size_t feed_body(struct gs_http_response_parser *parser, size_t n)
     return used;
 }
 
-ssize_t gs_http_response_parser_feed(struct gs_http_response_parser *parser, const char *bytes,
-                                     size_t n)
+bool gs_http_response_parser_has_head(const struct gs_http_response_parser *parser)
 {
+    return parser->state > FIELDS;
+}
+
+bool gs_http_response_parser_length(const struct gs_http_response_parser *parser,
+                                    uint64_t *ret_length)
+{
+    if (parser->has_length)
+        *ret_length = parser->left;
+    return parser->has_length;
+}
+
+ssize_t gs_http_response_parser_next(struct gs_http_response_parser *parser, const char *bytes,
+                                     size_t n, struct gs_http_text *ret_data)
+{
+    bool had_head = gs_http_response_parser_has_head(parser);
     size_t used = 0;
-    while (used < n && parser->state != DONE) {
+    *ret_data = (struct gs_http_text){0};
+    while (used < n && !ret_data->n && parser->state != DONE &&
+           gs_http_response_parser_has_head(parser) == had_head) {
         bool is_body =
             parser->state == LENGTH || parser->state == CHUNK || parser->state == UNTIL_CLOSE;
         ssize_t step = is_body ? (ssize_t)feed_body(parser, n - used)
                                : feed_line(parser, bytes + used, n - used);
+        if (step < 0)
+            return step;
+        if (is_body)
+            *ret_data = (struct gs_http_text){bytes + used, (size_t)step};
+        used += (size_t)step;
+    }
+    return (ssize_t)used;
+}
+
+ssize_t gs_http_response_parser_feed(struct gs_http_response_parser *parser, const char *bytes,
+                                     size_t n)
+{
+    struct gs_http_text data;
+    size_t used = 0;
+    while (used < n && parser->state != DONE) {
+        ssize_t step = gs_http_response_parser_next(parser, bytes + used, n - used, &data);
         if (step < 0)
             return step;
         used += (size_t)step;

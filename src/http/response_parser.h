@@ -1,6 +1,6 @@
 /* The client's side of HTTP/1.0 and 1.1: parses one response, incrementally, and determines the
- * length and the end of its body and whether the connection may be reused. The body is counted and
- * discarded.
+ * length and the end of its body and whether the connection may be reused. The body is counted, and
+ * its data is found. The fields are the caller's to find in the head (response_head.h).
  *
  *     struct gs_http_response_parser parser;
  *     gs_http_response_parser_init(&parser, false);
@@ -26,6 +26,8 @@
  */
 #ifndef GS_HTTP_RESPONSE_PARSER_H
 #define GS_HTTP_RESPONSE_PARSER_H
+
+#include "http/text.h"
 
 #include <gossamer/api.h>
 #include <stdbool.h>
@@ -53,8 +55,9 @@ struct gs_http_response_parser {
     uint8_t field;     /* the field that the next line may continue */
     bool has_close, has_keep_alive;
     uint8_t line_length;
-    uint32_t header_bytes; /* other than body, since the last chunk */
-    uint64_t left;         /* of the body, or of the chunk */
+    uint32_t header_bytes;  /* other than body, since the last chunk */
+    uint32_t interim_bytes; /* of interim responses, which precede the head */
+    uint64_t left;          /* of the body, or of the chunk */
     char line[GS_HTTP_RESPONSE_LINE_MAX];
 };
 
@@ -67,6 +70,22 @@ void gs_http_response_parser_init(struct gs_http_response_parser *parser, bool i
  * parser must not be used again. */
 GS_MUST_CHECK ssize_t gs_http_response_parser_feed(struct gs_http_response_parser *parser,
                                                    const char *bytes, size_t n);
+
+/* The same, but stop at the end of the head (gs_http_response_parser_has_head), and behind the
+ * first data of the body, which is *ret_data: a part of the bytes, empty if they contain none. */
+GS_MUST_CHECK ssize_t gs_http_response_parser_next(struct gs_http_response_parser *parser,
+                                                   const char *bytes, size_t n,
+                                                   struct gs_http_text *ret_data);
+
+/* Returns whether the head is complete; then the first interim_bytes of all bytes so far are those
+ * of interim responses, and the status is known. */
+bool gs_http_response_parser_has_head(const struct gs_http_response_parser *parser);
+
+/* Get the length of the body that the head has announced, as soon as the head is complete and
+ * before the body is parsed; for HEAD and with 304, of the body that is not sent. Returns whether
+ * there is one. */
+bool gs_http_response_parser_length(const struct gs_http_response_parser *parser,
+                                    uint64_t *ret_length);
 
 /* Report that the peer has closed the connection. Returns 0 if that ends the response (or it was
  * complete already), or -ECONNABORTED if it is incomplete. */

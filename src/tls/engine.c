@@ -304,4 +304,5 @@ const struct gs_tls_operations gs_tls_operations = {
     .output = gs_tls_engine_output,
     .sent = gs_tls_engine_sent,
     .info = gs_tls_engine_info,
+    .error = gs_tls_engine_error,
 };

@@ -16,6 +16,7 @@ struct gs_tls_operations {
     const char *(*output)(const struct gs_tls_engine *engine, size_t *ret_n);
     void (*sent)(struct gs_tls_engine *engine, size_t n);
     void (*info)(const struct gs_tls_engine *engine, struct gs_tls_info *ret_info);
+    void (*error)(const struct gs_tls_engine *engine, char ret_text[GS_TLS_TEXT]);
 };
 
 static inline const struct gs_tls_operations *

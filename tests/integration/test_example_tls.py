@@ -104,7 +104,7 @@ def answering(pair: tuple[Path, Path], *, says_goodbye: bool) -> Iterator[int]:
 
 
 def get(port: int, *arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    command = [EXAMPLES / "https_get", f"localhost:{port}/page", *arguments]
+    command = [EXAMPLES / "https_get", f"https://localhost:{port}/page", *arguments]
     return subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
 
 
@@ -112,15 +112,15 @@ def test_https_get_prints_a_page(pair: tuple[Path, Path]) -> None:
     with answering(pair, says_goodbye=True) as port:
         done = get(port, pair[0])
     assert (done.returncode, done.stderr) == (0, "")
-    assert done.stdout == "HTTP/1.0 200 OK\n\nGET /page HTTP/1.0\n"
+    assert done.stdout == "GET /page HTTP/1.1\n"
 
 
 def test_https_get_notices_that_a_page_may_be_incomplete(pair: tuple[Path, Path]) -> None:
     with answering(pair, says_goodbye=False) as port:
         done = get(port, pair[0])
     assert done.returncode == 1
-    assert done.stdout.endswith("GET /page HTTP/1.0\n")
-    assert done.stderr == "Connection reset by peer\n"
+    assert done.stdout == "GET /page HTTP/1.1\n"
+    assert done.stderr.endswith("/page: Connection reset by peer\n")
 
 
 def test_https_get_does_not_trust_an_unknown_server(pair: tuple[Path, Path]) -> None:

@@ -87,7 +87,7 @@ TEST(the_first_address_that_accepts_is_chosen_and_none_is_waited_for_beyond_the_
         {{SILENT, REFUSES}, SILENT},
         {{REFUSES, SILENT}, SILENT},
     };
-    const struct load_url url = {.host = "name", .port = "80"};
+    const struct gs_http_url url = {.host = "name", .port = "80"};
     bind_address(REFUSES);
     CHECK_EQ(listen(bind_address(ACCEPTS), 8), 0);
     bind_silent(SILENT);
@@ -105,7 +105,7 @@ TEST(the_first_address_that_accepts_is_chosen_and_none_is_waited_for_beyond_the_
 TEST(choice_takes_no_longer_than_until_the_run_gives_up)
 {
     struct load_addresses found;
-    const struct load_url url = {.host = "name", .port = "80"};
+    const struct gs_http_url url = {.host = "name", .port = "80"};
     const struct load_settings settings = {.timeout_ns = GS_NEVER, .give_up_ns = GS_MILLISECOND};
     bind_silent(SILENT);
     int later = bind_silent(LATER);

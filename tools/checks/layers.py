@@ -14,6 +14,7 @@ LIBRARY = {
     "stage": {"base", "loop", "thread"},
     "http": {"base"},
     "http_server": {"base", "loop", "thread", "http", "http2", "tls"},  # of tls: types only
+    "http_client": {"base", "loop", "thread", "http", "http2", "tls"},  # of tls: types only
     "tls": {"base"},
     "http2": {"base", "http"},
 }
@@ -24,6 +25,7 @@ PUBLIC = {
     "error": "base",
     "gossamer": "thread",
     "histogram": "base",
+    "http_field": "http",
     "list": "base",
     "loop_embed": "loop",
     "loop_file": "loop",

@@ -1,0 +1,282 @@
+#include "http_client/client.h"
+#include "http_client/error.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+/* ---- Hosts, with the lock ---- */
+
+static struct gs_http_client_host **find(struct gs_http_client *client, const char *key)
+{
+    uint64_t hash = 14695981039346656037u; /* FNV-1a */
+    for (const char *at = key; *at; at++)
+        hash = (hash ^ (unsigned char)*at) * 1099511628211u;
+    hash ^= hash >> 32;
+    struct gs_http_client_host **link = &client->buckets[hash % GS_HTTP_CLIENT_BUCKETS];
+    while (*link && strcmp((*link)->key, key))
+        link = &(*link)->next;
+    return link;
+}
+
+static struct gs_http_client_host *new_host(const struct gs_http_client *client, const char *key)
+{
+    size_t n = strlen(key) + 1;
+    struct gs_http_client_host *host = calloc(1, sizeof *host + n);
+    if (!host)
+        return NULL;
+    gs_list_init(&host->idle);
+    host->slots.count = client->options.max_host_connections;
+    memcpy(host->key, key, n);
+    return host;
+}
+
+/* Become a user of the host. Returns NULL if there is no memory. */
+static struct gs_http_client_host *use_host(struct gs_http_client *client,
+                                            const struct gs_http_client_route *route)
+{
+    char key[sizeof "https://:65535" + sizeof route->url->host];
+    bool is_proxy = route->proxy && !route->url->is_https;
+    const char *scheme = is_proxy ? "proxy" : route->url->is_https ? "https" : "http";
+    if (is_proxy)
+        snprintf(key, sizeof key, "%s://%s", scheme, route->proxy->address);
+    else
+        snprintf(key, sizeof key, "%s://%s:%s", scheme, route->url->host, route->url->port);
+    gs_mutex_lock(&client->lock, GS_NEVER);
+    struct gs_http_client_host **link = find(client, key);
+    if (!*link)
+        *link = new_host(client, key);
+    struct gs_http_client_host *host = *link;
+    if (host)
+        host->users++;
+    gs_mutex_unlock(&client->lock);
+    return host;
+}
+
+/* With the lock. */
+static void leave_host(struct gs_http_client *client, struct gs_http_client_host *host)
+{
+    if (--host->users)
+        return;
+    struct gs_http_client_host **link = find(client, host->key);
+    *link = host->next;
+    free(host);
+}
+
+static void release_host(struct gs_http_client *client, struct gs_http_client_host *host)
+{
+    gs_mutex_lock(&client->lock, GS_NEVER);
+    leave_host(client, host);
+    gs_mutex_unlock(&client->lock);
+}
+
+/* ---- Idle connections, with the lock ---- */
+
+static struct gs_http_client_connection *in_client(struct gs_list *link)
+{
+    return gs_container_of(link, struct gs_http_client_connection, in_client);
+}
+
+static struct gs_http_client_connection *in_host(struct gs_list *link)
+{
+    return gs_container_of(link, struct gs_http_client_connection, in_host);
+}
+
+static void remove_idle(struct gs_http_client_connection *connection)
+{
+    assert(gs_list_is_linked(&connection->in_host) && gs_list_is_linked(&connection->in_client));
+    gs_list_remove(&connection->in_host);
+    gs_list_remove(&connection->in_client);
+    connection->host->idle_count--;
+    connection->client->idle_count--;
+}
+
+/* Its host loses a user, and nothing else refers to the host through it. */
+static void retire(struct gs_http_client_connection *connection, struct gs_list *closing)
+{
+    remove_idle(connection);
+    leave_host(connection->client, connection->host);
+    gs_list_append(closing, &connection->in_client);
+}
+
+static void retire_expired(struct gs_http_client *client, struct gs_list *closing)
+{
+    uint64_t now_ns = gs_clock_now();
+    while (!gs_list_is_empty(&client->idle)) {
+        struct gs_http_client_connection *oldest = in_client(client->idle.previous);
+        if (gs_clock_after(oldest->idle_since_ns, client->options.idle_timeout_ns) > now_ns)
+            return;
+        retire(oldest, closing);
+    }
+}
+
+static void close_all(struct gs_list *closing)
+{
+    while (!gs_list_is_empty(closing)) {
+        struct gs_http_client_connection *connection = in_client(closing->next);
+        gs_list_remove(&connection->in_client);
+        gs_http_client_connection_free(connection);
+    }
+}
+
+/* ---- Taking ---- */
+
+/* Returns the newest idle connection of the host, NULL: none. All of them are closed if is_fresh is
+ * set: what has happened to one of them has probably happened to the others. */
+static struct gs_http_client_connection *take_idle(struct gs_http_client *client,
+                                                   struct gs_http_client_host *host, bool is_fresh)
+{
+    struct gs_http_client_connection *connection = NULL;
+    struct gs_list closing;
+    gs_list_init(&closing);
+    gs_mutex_lock(&client->lock, GS_NEVER);
+    retire_expired(client, &closing);
+    while (is_fresh && !gs_list_is_empty(&host->idle))
+        retire(in_host(host->idle.next), &closing);
+    if (!gs_list_is_empty(&host->idle)) {
+        connection = in_host(host->idle.next);
+        remove_idle(connection);
+        host->users--; /* the caller uses it, too */
+    }
+    gs_mutex_unlock(&client->lock);
+    close_all(&closing);
+    return connection;
+}
+
+static int take(struct gs_http_client *client, const struct gs_http_client_route *route,
+                struct gs_http_client_host *host, uint64_t deadline_ns,
+                struct gs_http_client_connection **ret_connection)
+{
+    struct gs_http_client_connection *connection;
+    while ((connection = take_idle(client, host, route->is_fresh))) {
+        if (gs_http_client_is_alive(connection)) {
+            connection->stream.is_reused = true;
+            *ret_connection = connection;
+            return 0;
+        }
+        gs_http_client_connection_free(connection);
+    }
+    int err = gs_http_client_dial(client, route, deadline_ns, &connection);
+    if (err)
+        return err;
+    connection->host = host;
+    *ret_connection = connection;
+    return 0;
+}
+
+int gs_http_client_pool_take(struct gs_http_client *client,
+                             const struct gs_http_client_route *route, uint64_t deadline_ns,
+                             struct gs_http_client_stream **ret_stream)
+{
+    struct gs_http_client_host *host = use_host(client, route);
+    struct gs_http_client_connection *connection;
+    unsigned max = client->options.max_host_connections;
+    if (!host)
+        return -ENOMEM;
+    int err = max ? gs_semaphore_wait(&host->slots, deadline_ns) : 0;
+    if (err) {
+        gs_http_client_fail(err, "no connection to %s has become free, of %u: %s", host->key, max,
+                            gs_strerror(err));
+        goto release_host;
+    }
+    err = take(client, route, host, deadline_ns, &connection);
+    if (err)
+        goto release_slot;
+    *ret_stream = &connection->stream;
+    return 0;
+
+release_slot:
+    if (max)
+        gs_semaphore_post(&host->slots);
+release_host:
+    release_host(client, host);
+    return err;
+}
+
+/* ---- Giving back ---- */
+
+static void keep(struct gs_http_client_connection *connection, struct gs_list *closing)
+{
+    struct gs_http_client *client = connection->client;
+    struct gs_http_client_host *host = connection->host;
+    connection->idle_since_ns = gs_clock_now();
+    host->users++; /* the caller still uses it */
+    gs_list_prepend(&host->idle, &connection->in_host);
+    gs_list_prepend(&client->idle, &connection->in_client);
+    host->idle_count++;
+    client->idle_count++;
+    if (host->idle_count > client->options.max_host_idle)
+        retire(in_host(host->idle.previous), closing);
+    if (client->idle_count > client->options.max_idle)
+        retire(in_client(client->idle.previous), closing);
+}
+
+void gs_http_client_pool_give(struct gs_http_client_connection *connection, bool is_reusable)
+{
+    struct gs_http_client *client = connection->client;
+    struct gs_http_client_host *host = connection->host;
+    struct gs_list closing;
+    gs_list_init(&closing);
+    if (!is_reusable)
+        gs_http_client_connection_free(connection);
+    gs_mutex_lock(&client->lock, GS_NEVER);
+    retire_expired(client, &closing);
+    if (is_reusable)
+        keep(connection, &closing);
+    gs_mutex_unlock(&client->lock);
+    close_all(&closing);
+    if (client->options.max_host_connections)
+        gs_semaphore_post(&host->slots);
+    release_host(client, host);
+}
+
+/* ---- The client ---- */
+
+static void set_defaults(struct gs_http_client_options *options)
+{
+    if (!options->max_host_idle)
+        options->max_host_idle = 100;
+    if (!options->max_idle)
+        options->max_idle = 1000;
+    if (!options->idle_timeout_ns)
+        options->idle_timeout_ns = 60 * GS_SECOND;
+    if (!options->max_redirects)
+        options->max_redirects = 10;
+    if (!options->max_decoded)
+        options->max_decoded = 256u << 20;
+}
+
+int gs_http_client_new(const struct gs_http_client_options *options,
+                       struct gs_http_client **ret_client)
+{
+    struct gs_http_client *client = calloc(1, sizeof *client);
+    if (!client)
+        return -ENOMEM;
+    if (options)
+        client->options = *options;
+    set_defaults(&client->options);
+    gs_list_init(&client->idle);
+    int err = gs_http_client_error_init();
+    if (!err && !client->options.ignores_proxies)
+        err = gs_http_client_proxies_init(&client->proxies);
+    if (err) {
+        gs_http_client_free(client);
+        return err;
+    }
+    *ret_client = client;
+    return 0;
+}
+
+void gs_http_client_free(struct gs_http_client *client)
+{
+    struct gs_list closing;
+    if (!client)
+        return;
+    gs_list_init(&closing);
+    while (!gs_list_is_empty(&client->idle))
+        retire(in_client(client->idle.next), &closing);
+    close_all(&closing);
+    gs_http_client_proxies_done(&client->proxies);
+    free(client);
+}
