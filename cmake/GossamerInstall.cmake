@@ -88,7 +88,8 @@ endif()
 # The reference of the library, which is made from its headers; nothing else needs Python to be built.
 find_package(Python3 3.10 COMPONENTS Interpreter)
 if(Python3_FOUND AND NOT CMAKE_CROSSCOMPILING)
-    file(GLOB sources CONFIGURE_DEPENDS include/gossamer/*.h examples/*.c docs/man/*.7 tools/reference/*.py tools/reference/*.css)
+    file(GLOB sources CONFIGURE_DEPENDS include/gossamer/*.h include/gossamer/*.hpp examples/*.c docs/*.md docs/man/*.7
+        tools/reference/*.py tools/reference/*.css)
     add_custom_command(OUTPUT docs.stamp
         COMMAND ${Python3_EXECUTABLE} -B ${PROJECT_SOURCE_DIR}/tools/docs docs
         COMMAND ${CMAKE_COMMAND} -E touch docs.stamp

@@ -70,14 +70,14 @@ template <class S> struct stream_calls {
     }
 };
 
-/* A reader or writer of the C interface, which holds no pointer to itself and so can be moved. */
+/* A reader or writer of the C interface, which holds no pointer to itself and so can be moved. One
+ * that was moved from can only be destroyed, or assigned to. */
 template <class Native, void (*done)(Native *)> class buffered
 {
   public:
     buffered() noexcept = default;
     buffered(buffered &&other) noexcept : native_(std::exchange(other.native_, {}))
     {
-        done(&other.native_); // its calls fail from now on
     }
     buffered &operator=(buffered &&other) noexcept
     {

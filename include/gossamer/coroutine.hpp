@@ -111,10 +111,6 @@ class spawned
 {
   public:
     spawned() noexcept = default;
-    explicit spawned(detail::root::promise_type *root) noexcept : root_(root)
-    {
-        refer();
-    }
     spawned(spawned &&other) noexcept : root_(std::exchange(other.root_, nullptr))
     {
         refer();
@@ -145,7 +141,13 @@ class spawned
     }
 
   private:
+    friend class loop;
     friend detail::root::promise_type;
+
+    explicit spawned(detail::root::promise_type *root) noexcept : root_(root)
+    {
+        refer();
+    }
 
     void refer() noexcept
     {

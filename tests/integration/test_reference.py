@@ -4,6 +4,7 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
+from textwrap import dedent
 from urllib.parse import urlsplit
 from xml.etree import ElementTree
 
@@ -13,6 +14,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 OVERVIEWS = sorted((ROOT / "docs/man").iterdir())
 HEADERS = sorted((ROOT / "include/gossamer").glob("*.h"))
+CPP_HEADERS = sorted((ROOT / "include/gossamer").glob("*.hpp"))
+GUIDES = [*sorted((ROOT / "docs").glob("guide-*.md")), ROOT / "docs/debugging.md"]
 
 
 def code_of(header: Path) -> str:
@@ -155,7 +158,8 @@ def test_formatters_have_nothing_to_say_about_a_page(written: Path, command: lis
 def trees(written: Path) -> dict[str, ElementTree.Element]:
     """Return the HTML pages, which are also well-formed XML."""
     files = sorted((written / "html").glob("*.html"))
-    assert {file.stem for file in files} == {"index", *(header.stem for header in HEADERS)}
+    headers = {*(header.stem for header in HEADERS), *(header.name for header in CPP_HEADERS)}
+    assert {file.stem for file in files} == {"index", *headers, *(guide.stem for guide in GUIDES)}
     return {file.name: ElementTree.parse(file).getroot() for file in files}
 
 
@@ -184,13 +188,63 @@ def test_each_function_is_in_the_html_page_of_its_header(
         assert exported(header) - ids == set()
 
 
+def test_the_page_of_a_header_of_cpp_shows_what_is_public(
+    trees: dict[str, ElementTree.Element],
+) -> None:
+    def shown(name: str) -> str:
+        return "".join(trees[f"{name}.html"].itertext())
+
+    assert "std::optional<T> receive(deadline limit = deadline::never());" in shown("channel.hpp")
+    assert "inline void this_thread::sleep(deadline end);" in shown("thread.hpp")
+    assert "file_descriptor listen(const std::string &address," in shown("net.hpp")
+    for header in CPP_HEADERS:
+        code = "".join(
+            "".join(element.itertext()) for element in trees[f"{header.name}.html"].iter("pre")
+        )
+        assert "private:" not in code, header.name
+        assert "detail\n{" not in code, header.name
+        ids = {element.get("id") for element in trees[f"{header.name}.html"].iter()}
+        for name in re.findall(r"^class (?:\[\[nodiscard\]\] )?(\w+)\n", code, re.MULTILINE):
+            assert name in ids, name
+
+
+def test_the_page_of_a_guide_has_its_sections_and_its_code(
+    trees: dict[str, ElementTree.Element],
+) -> None:
+    for guide in GUIDES:
+        text = guide.read_text()
+        tree = trees[f"{guide.stem}.html"]
+        titles = ["".join(one.itertext()) for one in tree.iter() if one.tag in ("h1", "h2", "h3")]
+        expected = re.findall(r"^#+ (.*)$", re.sub(r"```.*?```", "", text, flags=re.DOTALL), re.M)
+        assert titles == [title.replace("`", "") for title in expected], guide.name
+        blocks = ["".join(one.itertext()) for one in tree.iter("pre")]
+        fenced = re.findall(r"^ *```\w*\n(.*?)\n *```$", text, re.DOTALL | re.MULTILINE)
+        assert blocks == [dedent(code) for code in fenced], guide.name
+        cells = [one for one in tree.iter() if one.tag in ("td", "th")]
+        assert bool(cells) == ("\n|---" in text), guide.name
+
+
+def test_the_index_begins_with_tasks_that_lead_to_functions(
+    trees: dict[str, ElementTree.Element],
+) -> None:
+    tasks = (ROOT / "docs/tasks.md").read_text()
+    named = set(re.findall(r"`(gs_\w+|gossamer::[\w:]+)[`(]", tasks))
+    assert len(named) > 100
+    body = "".join(trees["index.html"].itertext())
+    assert body.index("start a thread, wait for its end") < body.index("Headers of C")
+    linked = {"".join(link.itertext()).split("(")[0] for link in trees["index.html"].iter("a")}
+    assert named - linked == set()
+    headers = {link.get("href").split("#")[0] for link in trees["index.html"].iter("a")}
+    assert {page for page in trees if page != "index.html"} - headers == set()
+
+
 def test_html_pages_fit_the_screen_and_follow_the_colour_scheme(written: Path) -> None:
     programs = browser.programs()
     if not programs:
         pytest.skip("no chromium with its driver")
     backgrounds = set()
     with browser.browser(*programs) as chrome:
-        for name in ("index", "thread", "loop_io"):
+        for name in ("index", "thread", "loop_io", "thread.hpp", "guide-threads"):
             for width, dark in ((390, False), (1280, True)):
                 browser.show(chrome, written / f"html/{name}.html", width, dark)
                 size = "return document.documentElement.scrollWidth"

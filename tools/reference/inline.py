@@ -11,7 +11,7 @@ TOKEN = re.compile(
     r"|(?P<type>\b(?:struct|enum) gs_\w+)"
     r"|(?P<name>\bgs_\w+)(?:\((?P<arguments>[^()]*)\))?"
     r"|(?P<error>-E[A-Z][A-Z0-9]+\b)"
-    r"|(?P<header>\b(?:gossamer/)?\w+\.h\b)"
+    r"|(?P<header>\b(?:gossamer/)?\w+\.h(?:pp)?\b)"
     r"|(?P<page>\b[a-z][a-z0-9_]*\(\d\))"
     r"|(?P<constant>\bNULL\b|\b[A-Z]+_[A-Z0-9_]*(?:\.\.\.)?|\bSIG[A-Z]+\b)"
     r"|(?P<word>\b\w+\b)(?P<colon>(?=: ))?"
@@ -51,7 +51,7 @@ def _span(library: Library, match: re.Match, parameters: Collection[str]) -> Spa
         kind = "parameter" if text in parameters else "code"
     elif kind == "header":
         name = text.removeprefix("gossamer/")
-        is_ours = name.removesuffix(".h") in [header.name for header in library.headers]
+        is_ours = name in library.files
         kind, text = ("header", f"gossamer/{name}") if is_ours else ("text", text)
     elif kind == "constant" and ENVIRONMENT.match(text) and text not in library.declared:
         kind = "environment"

@@ -6,6 +6,8 @@ from collections.abc import Collection
 from pathlib import Path
 
 from .comment import LABEL, Block
+from .cpp import CppHeader, CppItem
+from .guide import INLINE, Guide, Part, slug
 from .inline import Span, spans
 from .parse import Declaration, Header, Item, Library, Section
 
@@ -49,13 +51,23 @@ def _id(name: str) -> str:
 class Pages:
     """Formats the pages, which link to each other."""
 
-    def __init__(self, library: Library) -> None:
+    def __init__(self, library: Library, cpp: list[CppHeader], guides: list[Guide]) -> None:
         """Find where each name is declared."""
         self.library = library
+        self.cpp = cpp
+        self.guides = guides
         self.urls = {
             name: f"{header.name}.html#{_id(name)}"
             for name, (header, _) in library.declared.items()
         }
+        self.cpp_urls = {
+            f"{header.namespace}::{name}": f"{header.name}.html#{_id(name)}"
+            for header in cpp
+            for name in header.names
+        }
+        self.urls |= self.cpp_urls
+        self.files = {f"{header.name}.h": f"{header.name}.html" for header in library.headers}
+        self.files |= {header.name: f"{header.name}.html" for header in cpp}
 
     # ---- Text ----
 
@@ -67,8 +79,8 @@ class Pages:
         if span.kind == "text":
             return _escape(span.text)
         if span.kind == "header":
-            name = span.text.removeprefix("gossamer/").removesuffix(".h")
-            return f'<a href="{name}.html">{_code(span.text)}</a>'
+            url = self.files[span.text.removeprefix("gossamer/")]
+            return f'<a href="{url}">{_code(span.text)}</a>'
         return self._link(span.text.split("(")[0], span.text)
 
     def _prose(self, text: str, parameters: Collection[str] = ()) -> str:
@@ -176,13 +188,25 @@ class Pages:
         return '<ul class="contents">\n' + "\n".join(items) + "\n</ul>"
 
     def _page(self, title: str, body: str, current: str) -> str:
-        names = ["index", *(header.name for header in self.library.headers)]
-        links = []
-        for name in names:
-            mark = ' aria-current="page"' if name == current else ""
-            text = "Gossamer" if name == "index" else f"{name}.h"
-            links.append(f'<a href="{name}.html"{mark}>{text}</a>')
+        """Return a page; in its navigation are the others of its kind."""
+        groups = [
+            [("guides", guide.name, guide.name.removeprefix("guide-")) for guide in self.guides],
+            [("C", header.name, f"{header.name}.h") for header in self.library.headers],
+            [("C++", header.name, header.name) for header in self.cpp],
+        ]
+        links = [self._navigation_link("index", "Gossamer", current)]
+        for group in groups:
+            is_own = current in [name for _, name, _ in group]
+            for _, name, text in group if is_own else []:
+                links.append(self._navigation_link(name, text, current))
+            if group and not is_own:
+                links.append(f'<a href="index.html#{_id(group[0][0])}">{group[0][0]}</a>')
         return PAGE.format(title=_escape(title), navigation="\n".join(links), body=body)
+
+    @staticmethod
+    def _navigation_link(name: str, text: str, current: str) -> str:
+        mark = ' aria-current="page"' if name == current else ""
+        return f'<a href="{name}.html"{mark}>{text}</a>'
 
     def header(self, header: Header) -> str:
         """Return the page of a header."""
@@ -191,22 +215,128 @@ class Pages:
         parts += [self._section(one, number) for number, one in enumerate(header.sections, 1)]
         return self._page(f"gossamer/{header.name}.h", "\n".join(parts), header.name)
 
-    def index(self) -> str:
-        """Return the index: the headers, then all names."""
-        rows = "\n".join(
-            f'<tr><td><a href="{one.name}.html">{_code(one.name + ".h")}</a></td>'
-            f"<td>{self._prose(one.title)}</td></tr>"
-            for one in self.library.headers
-        )
+    # ---- C++ ----
+
+    def _cpp_item(self, item: CppItem, defined: set[str]) -> str:
+        """Show outline and comment; the names that it is the first to declare are targets."""
+        ids = [name for name in dict.fromkeys(item.names) if name not in defined]
+        defined |= set(ids)
+        anchors = "".join(f'<span id="{_id(name)}"></span>' for name in ids)
         parts = [
-            "<p>The public headers of the library. Each function also has a manual page;"
-            " <code>libgossamer(3)</code> lists them.</p>",
-            f"<table>\n{rows}\n</table>",
+            f'<div class="item">{anchors}',
+            f"<pre><code>{self._linked(item.text)}</code></pre>",
+            self._blocks(item.comment.blocks),
+            "</div>",
         ]
+        return "\n".join(part for part in parts if part)
+
+    def cpp_header(self, header: CppHeader) -> str:
+        """Return the page of a header of C++."""
+        defined: set[str] = set()
+        parts = [self._blocks(header.intro.blocks, is_intro=True)]
+        if header.sections:
+            parts.append(f"<p>Namespace: {_code(header.namespace)}</p>")
+        for section in header.sections:
+            if section.title:
+                parts.append(f"<h2>{self._prose(section.title)}</h2>")
+            parts.append(self._blocks(section.comment.blocks))
+            parts += [self._cpp_item(item, defined) for item in section.items]
+        return self._page(f"gossamer/{header.name}", "\n".join(parts), header.name)
+
+    # ---- Guides ----
+
+    def _target(self, guide: Guide, url: str) -> str:
+        """Return where a link leads to within the reference; empty: it leads out of it."""
+        path, _, fragment = url.partition("#")
+        if not path:
+            return url if fragment in guide.slugs else ""
+        found = next((one for one in self.guides if path == f"{one.name}.md"), None)
+        if found:
+            return f"{found.name}.html" + (f"#{fragment}" if fragment in found.slugs else "")
+        return self.files.get(path.rsplit("/", 1)[-1], "") if "include/gossamer/" in path else ""
+
+    def _inline(self, guide: Guide, text: str) -> str:
+        parts, end = [], 0
+        for match in INLINE.finditer(text):
+            parts.append(_escape(text[end : match.start()]))
+            end = match.end()
+            if match["code"]:
+                parts.append(self._code_link(match["code"]))
+            elif match["bold"]:
+                parts.append(f"<b>{self._inline(guide, match['bold'])}</b>")
+            else:
+                parts.append(self._labelled(guide, match["label"], match["url"]))
+        return "".join([*parts, _escape(text[end:])])
+
+    def _code_link(self, code: str) -> str:
+        return self._link(re.split(r"[(<]", code, maxsplit=1)[0], code)
+
+    def _labelled(self, guide: Guide, label: str, url: str) -> str:
+        target = self._target(guide, url)
+        if target:
+            plain = re.sub(r"`([^`]+)`", lambda match: _code(match[1]), html.escape(label))
+            return f'<a href="{target}">{plain}</a>'
+        outside = f" ({_escape(url)})" if "://" in url else ""
+        return self._inline(guide, label) + outside
+
+    def _part(self, guide: Guide, part: Part) -> str:
+        if part.kind == "heading":
+            tag = f"h{min(part.level, 3)}"
+            return f'<{tag} id="{slug(part.text)}">{self._inline(guide, part.text)}</{tag}>'
+        if part.kind == "code":
+            return f"<pre><code>{self._linked(part.text)}</code></pre>"
+        if part.kind == "list":
+            tag = "ol" if part.level else "ul"
+            items = "\n".join(f"<li>{self._inline(guide, row[0])}</li>" for row in part.rows)
+            return f"<{tag}>\n{items}\n</{tag}>"
+        if part.kind == "table":
+            return self._table(guide, part)
+        return f"<p>{self._inline(guide, part.text)}</p>"
+
+    def _table(self, guide: Guide, part: Part) -> str:
+        rows = []
+        for number, row in enumerate(part.rows):
+            tag = "td" if number else "th"
+            cells = "".join(f"<{tag}>{self._inline(guide, cell)}</{tag}>" for cell in row)
+            rows.append(f"<tr>{cells}</tr>")
+        return '<div class="wide"><table>\n' + "\n".join(rows) + "\n</table></div>"
+
+    def guide(self, guide: Guide) -> str:
+        """Return the page of a guide."""
+        body = "\n".join(self._part(guide, part) for part in guide.body)
+        return self._page(guide.title, body, guide.name)
+
+    # ---- The index ----
+
+    def index(self, tasks: Guide) -> str:
+        """Return the index: by task, the guides and the headers, then all names."""
+        parts = [self._part(tasks, part) for part in tasks.body]
+        tables = {
+            "guides": [(guide.name, guide.title, guide.title) for guide in self.guides],
+            "C": [(one.name, f"{one.name}.h", one.title) for one in self.library.headers],
+            "C++": [(one.name, one.name, one.title) for one in self.cpp],
+        }
+        titles = {"guides": "Guides", "C": "Headers of C", "C++": "Headers of C++"}
+        for kind, rows in tables.items():
+            parts.append(f'<h2 id="{_id(kind)}">{titles[kind]}</h2>')
+            parts.append(self._index_table(kind, rows))
         for title, names in self._names().items():
             items = "\n".join(f"<li>{self._link(name, name)}</li>" for name in sorted(names))
             parts.append(f'<h2>{title}</h2>\n<ul class="names">\n{items}\n</ul>')
         return self._page("Gossamer: the library", "\n".join(parts), "index")
+
+    def _index_table(self, kind: str, rows: list[tuple[str, str, str]]) -> str:
+        if kind == "guides":
+            items = (
+                f'<li><a href="{name}.html">{_escape(text)}</a></li>' for name, text, _ in rows
+            )
+            return "<ul>\n" + "\n".join(items) + "\n</ul>"
+        lines = (
+            f'<tr><td><a href="{name}.html">{_code(text)}</a></td>'
+            f"<td>{self._prose(title)}</td></tr>"
+            for name, text, title in rows
+        )
+        return "<table>\n" + "\n".join(lines) + "\n</table>"
 
     def _names(self) -> dict[str, list[str]]:
         """Return all names by what they are."""
@@ -218,17 +348,24 @@ class Pages:
                 names["Types"].append(name)
             else:
                 names["Constants and variables"].append(name)
+        names["Types and functions of C++"] = list(self.cpp_urls)
         return names
 
 
-def write_pages(library: Library, folder: Path) -> None:
+def write_pages(
+    library: Library, cpp: list[CppHeader], guides: list[Guide], tasks: Guide, folder: Path
+) -> None:
     """Write the pages, and remove what an earlier run has left there."""
     folder.mkdir(parents=True, exist_ok=True)
     for old in folder.glob("*.html"):
         old.unlink()
-    pages = Pages(library)
-    (folder / "index.html").write_text(pages.index())
+    pages = Pages(library, cpp, guides)
+    (folder / "index.html").write_text(pages.index(tasks))
     for header in library.headers:
         (folder / f"{header.name}.html").write_text(pages.header(header))
+    for one in cpp:
+        (folder / f"{one.name}.html").write_text(pages.cpp_header(one))
+    for guide in guides:
+        (folder / f"{guide.name}.html").write_text(pages.guide(guide))
     style = Path(__file__).with_name("style.css").read_text()
     (folder / "style.css").write_text(style)

@@ -123,9 +123,15 @@ class Header:
 
 @dataclass
 class Library:
-    """All public headers."""
+    """All public headers of C, and the names of those of C++."""
 
     headers: list[Header]
+    cpp_names: list[str] = field(default_factory=list)
+
+    @cached_property
+    def files(self) -> set[str]:
+        """The names of all headers."""
+        return {f"{header.name}.h" for header in self.headers} | set(self.cpp_names)
 
     @cached_property
     def functions(self) -> dict[str, Section]:
@@ -148,7 +154,8 @@ class Library:
         return next(item for item in items if function in [one.name for one in item.functions])
 
 
-def _strip_comment(text: str) -> str:
+def strip_comment(text: str) -> str:
+    """Return the text of a comment without its delimiters."""
     body = text.removeprefix("/*").removesuffix("*/").rstrip()
     lines = body.split("\n")
     return "\n".join([lines[0].strip(), *(re.sub(r"^ \* ?", "", line) for line in lines[1:])])
@@ -211,7 +218,7 @@ def _chunks(lines: list[str]) -> Iterator[tuple[str, str]]:
             text = line
             while not text.endswith("*/"):
                 text += "\n" + next(rest)
-            yield "comment", _strip_comment(text)
+            yield "comment", strip_comment(text)
         elif not line:
             yield "empty", ""
         elif not NO_DECLARATION.match(line):
@@ -270,7 +277,7 @@ def read_header(path: Path) -> Header:
     text = path.read_text()
     intro, rest = text.split("*/", 1)
     includes = re.findall(r"^#include <gossamer/(\w+)\.h>", rest, re.MULTILINE)
-    header = Header(path.stem, Comment(_strip_comment(f"{intro}*/")), includes)
+    header = Header(path.stem, Comment(strip_comment(f"{intro}*/")), includes)
     reader = _Reader(header)
     for kind, chunk in _chunks(rest.split("\n")):
         reader.add(kind, chunk)
@@ -282,4 +289,5 @@ def read_header(path: Path) -> Header:
 
 def read_library(folder: Path) -> Library:
     """Read all headers of the folder."""
-    return Library([read_header(path) for path in sorted(folder.glob("*.h"))])
+    headers = [read_header(path) for path in sorted(folder.glob("*.h"))]
+    return Library(headers, [path.name for path in folder.glob("*.hpp")])
