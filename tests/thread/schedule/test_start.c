@@ -328,7 +328,8 @@ THREAD_TEST(first_call_for_a_descriptor_without_memory_is_no_bad_descriptor, run
         atomic_store(&left_allocations, 0);
         MUST_EQ(first_calls[i](pipe[0]), -ENOMEM);
         MUST_EQ(atomic_load(&left_allocations), -1);
-        MUST_EQ(first_calls[i](-1), -EBADF);
+        if (first_calls[i] != poll_one) /* which ignores it */
+            MUST_EQ(first_calls[i](-1), -EBADF);
     }
     close(pipe[0]);
     close(pipe[1]);
