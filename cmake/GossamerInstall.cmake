@@ -25,7 +25,7 @@ install(FILES cmake/gossamer-config.cmake ${PROJECT_BINARY_DIR}/gossamer-config-
 # With the static library alone, a program needs what that needs.
 set(GS_LIBS_PRIVATE "-pthread -lm")
 list(TRANSFORM CMAKE_DL_LIBS PREPEND " -l" OUTPUT_VARIABLE dl)
-list(TRANSFORM GS_HTTP2_LIBS PREPEND " -l" OUTPUT_VARIABLE http2)
+list(TRANSFORM GS_HTTP2_LIBS REPLACE ".*::" " -l" OUTPUT_VARIABLE http2)
 string(APPEND GS_LIBS_PRIVATE ${dl} ${http2})
 if(NOT GOSSAMER_BUILD_SHARED)
     set(GS_LIBS " ${GS_LIBS_PRIVATE}")
