@@ -1,9 +1,8 @@
-# The libraries that decode bodies for the HTTP client: GS_HTTP_CODING_LIBS for the linker, and gs_http_codings(TARGET), which lets
-# the target see them. A coding whose library is missing is left out.
+# The libraries that decode bodies for the HTTP client, and compress messages of WebSocket: GS_HTTP_CODING_LIBS with the names of
+# their targets, and gs_http_codings(TARGET), which tells the target of them. A coding whose library is missing is left out.
 
 set(GS_HTTP_CODING_LIBS)
 set(GS_HTTP_CODINGS)
-set(GS_HTTP_CODING_DIRS)
 if(GOSSAMER_BUILD_CODINGS)
     foreach(coding "GZIP;z;zlib.h;zlib1g-dev" "BROTLI;brotlidec;brotli/decode.h;libbrotli-dev" "ZSTD;zstd;zstd.h;libzstd-dev")
         list(POP_FRONT coding name library header package)
@@ -11,9 +10,11 @@ if(GOSSAMER_BUILD_CODINGS)
         find_library(GS_${name}_LIBRARY ${library})
         mark_as_advanced(GS_${name}_INCLUDE_DIR GS_${name}_LIBRARY)
         if(GS_${name}_INCLUDE_DIR AND GS_${name}_LIBRARY)
-            list(APPEND GS_HTTP_CODING_LIBS ${library})
+            list(APPEND GS_HTTP_CODING_LIBS ${library}::${library})
             list(APPEND GS_HTTP_CODINGS GS_HTTP_${name})
-            list(APPEND GS_HTTP_CODING_DIRS ${GS_${name}_INCLUDE_DIR})
+            add_library(${library}::${library} UNKNOWN IMPORTED GLOBAL)
+            set_target_properties(${library}::${library} PROPERTIES
+                IMPORTED_LOCATION ${GS_${name}_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${GS_${name}_INCLUDE_DIR})
         else()
             message(STATUS "the HTTP client decodes no ${name}: install ${package}")
         endif()
@@ -22,5 +23,5 @@ endif()
 
 function(gs_http_codings target)
     target_compile_definitions(${target} PRIVATE ${GS_HTTP_CODINGS})
-    target_include_directories(${target} SYSTEM PRIVATE ${GS_HTTP_CODING_DIRS})
+    target_link_libraries(${target} PUBLIC ${GS_HTTP_CODING_LIBS})
 endfunction()

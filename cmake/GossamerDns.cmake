@@ -1,4 +1,4 @@
-# c-ares, for a resolver on the event loop: the target cares::cares, and GS_DNS_LIBS for the linker. Without it names are looked
+# c-ares, for a resolver on the event loop: the target cares::cares, and GS_DNS_LIBS with its name. Without it names are looked
 # up by kernel threads.
 
 set(GS_DNS_MODULES)
@@ -11,8 +11,8 @@ find_library(GS_CARES_LIBRARY cares)
 mark_as_advanced(GS_CARES_INCLUDE_DIR GS_CARES_LIBRARY)
 if(GS_CARES_INCLUDE_DIR AND GS_CARES_LIBRARY)
     set(GS_DNS_MODULES dns)
-    set(GS_DNS_LIBS cares)
-    add_library(cares::cares UNKNOWN IMPORTED)
+    set(GS_DNS_LIBS cares::cares)
+    add_library(cares::cares UNKNOWN IMPORTED GLOBAL)
     set_target_properties(cares::cares PROPERTIES
         IMPORTED_LOCATION ${GS_CARES_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${GS_CARES_INCLUDE_DIR})
 else()

@@ -26,7 +26,7 @@ install(FILES cmake/gossamer-config.cmake ${PROJECT_BINARY_DIR}/gossamer-config-
 set(GS_LIBS_PRIVATE "-pthread -lm")
 list(TRANSFORM CMAKE_DL_LIBS PREPEND " -l" OUTPUT_VARIABLE dl)
 set(private ${GS_HTTP2_LIBS} ${GS_HTTP_CODING_LIBS} ${GS_DNS_LIBS})
-list(TRANSFORM private PREPEND " -l")
+list(TRANSFORM private REPLACE ".*::" " -l")
 string(APPEND GS_LIBS_PRIVATE ${dl} ${private})
 if(NOT GOSSAMER_BUILD_SHARED)
     set(GS_LIBS " ${GS_LIBS_PRIVATE}")

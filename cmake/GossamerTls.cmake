@@ -4,7 +4,7 @@
 set(GS_TLS_MODULES)
 if(GOSSAMER_BUILD_TLS)
     find_package(OpenSSL 3.0 QUIET)
-    if(OPENSSL_FOUND)
+    if(OpenSSL_FOUND)
         set(GS_TLS_MODULES tls tls_stream)
     else()
         message(STATUS "without TLS: install libssl-dev (OpenSSL 3.0 or newer)")

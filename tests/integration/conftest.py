@@ -110,7 +110,16 @@ def pytest_configure() -> None:
 
 
 # The modules whose single tests take longest; they begin, so that all processes end together.
-LONGEST = ("packages", "cc_stacks", "slow", "linger", "install", "reference", "cc_debugging")
+LONGEST = (
+    "recipes",
+    "packages",
+    "cc_stacks",
+    "slow",
+    "linger",
+    "install",
+    "reference",
+    "cc_debugging",
+)
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
