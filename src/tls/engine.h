@@ -7,22 +7,23 @@
 
 #include <gossamer/tls_engine.h>
 
+/* What each record needs comes first: when a connection goes on, all of it has left the cache. */
 struct gs_tls_engine {
-    SSL *ssl; /* NULL: `records` has taken over */
-    struct gs_tls_context *context;
-    struct gs_tls_input *input; /* of the call in progress; NULL: none */
-    char *output;               /* NULL: none */
-    size_t output_n, output_size, sent;
-    struct gs_tls_traffic *traffic; /* before `records`; NULL: no keys are known */
+    SSL *ssl;                       /* NULL: `records` has taken over */
     struct gs_tls_records *records; /* NULL: OpenSSL's object handles them */
+    char *output;                   /* NULL: none */
+    size_t output_n, output_size, sent;
+    unsigned char messages; /* received after the handshake since the last plaintext */
+    bool is_established, has_failed, is_closed, has_new_keys;
+    bool lacks_memory, speaks_http, is_flooded;
+    struct gs_tls_context *context;
+    struct gs_tls_input *input;     /* of the call in progress; NULL: none */
+    struct gs_tls_traffic *traffic; /* before `records`; NULL: no keys are known */
     struct gs_tls_kept *kept;       /* once OpenSSL's object is gone */
     unsigned long error; /* the first of OpenSSL's that ended the connection; 0: another reason */
     char *server_name;   /* NULL: none, or the handshake is not complete */
     char *text;          /* what is wrong with the peer's certificate; NULL: nothing */
     uint64_t sent_records, received_records; /* by OpenSSL, with the keys in use */
-    unsigned char messages; /* received after the handshake since the last plaintext */
-    bool is_established, has_failed, is_closed, has_new_keys;
-    bool lacks_memory, speaks_http, is_flooded;
 };
 
 /* The BIO of an engine: it reads from `input` and appends to `output`. NULL: there is no memory.

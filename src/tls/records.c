@@ -305,6 +305,7 @@ ssize_t gs_tls_records_read(struct gs_tls_engine *engine, struct gs_tls_input *i
     struct gs_tls_records *records = engine->records;
     const unsigned char *record = NULL;
     ssize_t result = NOTHING;
+    __builtin_prefetch(&records->sent, 1); /* an answer usually follows */
     if (records->rest)
         return give_rest(records, plain, size);
     while (result == NOTHING) {

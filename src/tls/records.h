@@ -23,17 +23,17 @@
 struct gs_tls_engine;
 struct gs_tls_input;
 
+/* What each record needs is close together: `partial` to `received`, and the start of `sent`. */
 struct gs_tls_records {
-    struct gs_tls_keys sent, received;
-    unsigned char *partial; /* a record that has not arrived as a whole; NULL: none */
-    size_t partial_n;
-    unsigned char *rest; /* plaintext for which the caller had no room; NULL: none */
-    size_t rest_at, rest_n, rest_size;
+    size_t rest_at, rest_n, rest_size, partial_n;
+    unsigned char *partial;   /* a record that has not arrived as a whole; NULL: none */
+    unsigned char *rest;      /* plaintext for which the caller had no room; NULL: none */
     size_t skipped;           /* bytes that are still to come of a message that is ignored */
     unsigned char message[5]; /* of a handshake, that has not arrived as a whole */
     unsigned char message_n;
     bool is_peer_closed;
     bool owes_update; /* the peer has asked for new keys of ours */
+    struct gs_tls_keys received, sent;
 };
 
 /* Take the connection over from OpenSSL, if this is possible now. */

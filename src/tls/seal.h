@@ -19,11 +19,11 @@
 /* One direction of a connection. */
 struct gs_tls_keys {
     EVP_CIPHER_CTX *cipher;
-    const EVP_MD *digest;
-    uint64_t sequence;        /* the number of the next record */
-    unsigned char secret[48]; /* of the size of the hash */
-    unsigned char secret_n;
+    uint64_t sequence; /* the number of the next record */
     unsigned char iv[12];
+    unsigned char secret_n;
+    unsigned char secret[48]; /* of the size of the hash */
+    const EVP_MD *digest;
 };
 
 /* Fetch the ciphers, once in a process; one that OpenSSL does not have is not known then. */

@@ -160,7 +160,7 @@ int gs_tls_receive(struct gs_tls_receiving *receiving, uint64_t deadline_ns)
 
 ssize_t gs_tls_recv(struct gs_tls *tls, void *bytes, size_t n, uint64_t deadline_ns)
 {
-    struct gs_tls_receiving receiving = {.tls = tls, .bytes = bytes, .n = n, .result = -EAGAIN};
+    struct gs_tls_receiving *receiving = &tls->receiving;
     int err = 0;
     if (!n)
         return 0;
@@ -168,11 +168,13 @@ ssize_t gs_tls_recv(struct gs_tls *tls, void *bytes, size_t n, uint64_t deadline
         err = wait_for_input(tls, deadline_ns);
     if (err)
         return err;
+    *receiving = (struct gs_tls_receiving){.tls = tls, .bytes = bytes, .n = n, .result = -EAGAIN};
     err = tls->receive_error;
     if (!err && !tls->is_drained)
-        gs_tls_take(&receiving);
-    while (receiving.result == -EAGAIN && !err)
-        err = gs_tls_receive(&receiving, deadline_ns);
+        gs_tls_take(receiving);
+    while (receiving->result == -EAGAIN && !err)
+        err = gs_tls_receive(receiving, deadline_ns);
+    ssize_t result = receiving->result;
     gs_tls_release_input(tls);
-    return err ? err : receiving.result;
+    return err ? err : result;
 }

@@ -50,8 +50,18 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 
+/* A receive. It comes first in its connection, of which the lines behind it then return to the
+ * cache while the kernel receives (gs_recv_with). */
+struct gs_tls_receiving {
+    struct gs_tls *tls;
+    char *bytes;
+    size_t n;
+    ssize_t result; /* bytes of plaintext; 0: close_notify; -EAGAIN: none of them; -EPROTO */
+};
+
 struct gs_tls {
-    struct gs_mutex mutex; /* of the engine */
+    struct gs_tls_receiving receiving; /* the receiver's */
+    struct gs_mutex mutex;             /* of the engine */
     struct gs_tls_engine *engine;
     int fd;
 
@@ -85,13 +95,6 @@ void gs_tls_call(struct gs_tls *tls, void *(*fn)(void *argument), void *argument
 
 /* What a peer may provoke without reading it. */
 #define GS_TLS_UNSENT_MAX (128u << 10)
-
-struct gs_tls_receiving {
-    struct gs_tls *tls;
-    char *bytes;
-    size_t n;
-    ssize_t result; /* bytes of plaintext; 0: close_notify; -EAGAIN: none of them; -EPROTO */
-};
 
 /* Decrypt what was received before; without anything, begin a client's handshake. */
 void gs_tls_take(struct gs_tls_receiving *receiving);
