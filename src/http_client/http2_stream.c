@@ -385,8 +385,8 @@ static void *cancel(void *argument)
     return NULL;
 }
 
-/* With the lock. If nothing at all has arrived since the request, the connection may be dead, and no
- * further request should find that out by its deadline. */
+/* With the lock. If nothing at all has arrived since the request, the connection may be dead, and
+ * no further request should find that out by its deadline. */
 static void reset(struct gs_http_client_http2_stream *stream)
 {
     struct gs_http_client_http2 *http2 = stream->http2;
