@@ -246,6 +246,8 @@ int gs_http_url_resolve(const char *base, const char *reference, char *out, size
     split(reference, &to);
     bool is_absolute = to.scheme.n || to.authority.bytes;
     bool is_same = !is_absolute && !to.path.n;
+    if (!from.scheme.n)
+        from.scheme = GS_HTTP_TEXT("http");
     struct gs_http_text scheme = to.scheme.n ? to.scheme : from.scheme;
     struct gs_http_text authority = is_absolute ? to.authority : from.authority;
     struct gs_http_text query = is_same && !to.query.bytes ? from.query : to.query;

@@ -53,14 +53,11 @@ static int receive_answer(struct gs_http_client_connection *connection, uint64_t
         int result = gs_http_client_receive(connection, deadline_ns);
         if (result <= 0)
             return result ? result : -ECONNRESET;
-        ssize_t used = 1;
-        while (used > 0 && !gs_http_response_parser_has_head(parser)) {
-            used = gs_http_response_parser_next(parser, connection->input + connection->start,
-                                                gs_http_client_input_n(connection), &none);
-            if (used < 0)
-                return (int)used;
-            gs_http_client_input_consume(connection, (size_t)used);
-        }
+        ssize_t used = gs_http_response_parser_next(parser, connection->input + connection->start,
+                                                    gs_http_client_input_n(connection), &none);
+        if (used < 0)
+            return (int)used;
+        gs_http_client_input_consume(connection, (size_t)used);
     }
     return 0;
 }

@@ -196,7 +196,7 @@ static int receive_head(struct gs_http_client_stream *stream, uint64_t deadline_
 {
     struct gs_http_client_connection *connection = connection_of(stream);
     const struct gs_http_response_parser *parser = &connection->parser;
-    size_t n;
+    size_t n = 0;
     int err = await_head(connection, deadline_ns, &n);
     if (err)
         return err;

@@ -1,6 +1,7 @@
 #include "http_client/client.h"
 #include "http_client/error.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -86,6 +87,7 @@ static struct gs_http_client_connection *in_host(struct gs_list *link)
 
 static void remove_idle(struct gs_http_client_connection *connection)
 {
+    assert(gs_list_is_linked(&connection->in_host) && gs_list_is_linked(&connection->in_client));
     gs_list_remove(&connection->in_host);
     gs_list_remove(&connection->in_client);
     connection->host->idle_count--;
@@ -137,7 +139,7 @@ static struct gs_http_client_connection *take_idle(struct gs_http_client *client
     if (!gs_list_is_empty(&host->idle)) {
         connection = in_host(host->idle.next);
         remove_idle(connection);
-        leave_host(client, host); /* the caller uses it, too */
+        host->users--; /* the caller uses it, too */
     }
     gs_mutex_unlock(&client->lock);
     close_all(&closing);

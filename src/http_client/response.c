@@ -122,7 +122,7 @@ static ssize_t read_decoded(struct gs_http_client_reading *reading, void *bytes,
     struct gs_http_client_stream *stream = reading->stream;
     struct decoding decoding = {.reading = reading, .out = bytes, .room = n};
     for (;;) {
-        const char *available = NULL;
+        const char *available = "";
         ssize_t result = 0;
         if (!reading->is_full)
             result = stream->operations->peek(stream, deadline_ns, &available);

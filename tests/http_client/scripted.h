@@ -17,7 +17,6 @@ struct script {
     size_t cut;     /* close behind this many bytes of the reply; 0: do not */
     size_t step;    /* bytes at a time, with others running in between; 0: all at once */
     bool closes;    /* behind the reply */
-    bool is_deaf;   /* reply without having read a request */
     /* In place of all this. `number` counts the connections from 0. */
     void (*serve)(int fd, unsigned number);
 };
@@ -32,6 +31,17 @@ static struct gs_thread *script_thread;
 static struct gs_wait_group script_connections;
 static _Atomic(unsigned) connection_count, request_count;
 static char seen[SEEN_MAX][4000]; /* the requests, as far as their bodies have arrived with them */
+
+/* What the test has written before it sends a request is seen by the server that has received it,
+ * and what the server has read or written before it sends comes before what the test does then. The
+ * thread sanitizer does not know that of sockets. */
+static struct gs_mutex script_lock;
+
+static inline void synchronise(void)
+{
+    gs_mutex_lock(&script_lock, GS_NEVER);
+    gs_mutex_unlock(&script_lock);
+}
 
 /* Read a request, up to the end of its head, and its body if its length is known. Returns whether
  * there was one. */
@@ -60,6 +70,7 @@ static inline bool next_request(int fd)
 {
     char *text = malloc(sizeof seen[0]);
     bool is_there = read_request(fd, text, sizeof seen[0]);
+    synchronise();
     if (is_there)
         memcpy(seen[request_count++ % SEEN_MAX], text, sizeof seen[0]);
     free(text);
@@ -69,12 +80,14 @@ static inline bool next_request(int fd)
 /* Returns whether the client took all. */
 static inline bool send_text(int fd, const char *text, size_t n)
 {
-    size_t step = script.step ? script.step : n;
+    bool is_slow = script.step;
+    size_t step = is_slow ? script.step : n;
+    synchronise();
     for (size_t at = 0; at < n; at += step) {
         size_t part = n - at < step ? n - at : step;
         if (gs_send_all(fd, text + at, part, after(PATIENCE_NS)) < 0)
             return false;
-        if (script.step)
+        if (is_slow)
             gs_thread_end_turn();
     }
     return true;
@@ -87,11 +100,10 @@ static inline bool say(int fd, const char *text)
 
 static inline void follow_script(int fd)
 {
-    while (script.is_deaf || next_request(fd)) {
+    while (next_request(fd)) {
         size_t n = script.reply_n ? script.reply_n : strlen(script.reply);
-        bool is_cut = script.cut && script.cut <= n;
-        if (!send_text(fd, script.reply, is_cut ? script.cut : n) || is_cut || script.closes ||
-            script.is_deaf)
+        bool is_cut = script.cut && script.cut <= n, closes = script.closes;
+        if (!send_text(fd, script.reply, is_cut ? script.cut : n) || is_cut || closes)
             return;
     }
 }
@@ -104,9 +116,11 @@ struct accepted {
 static inline void *serve_accepted(void *argument)
 {
     struct accepted accepted = *(struct accepted *)argument;
+    synchronise();
+    void (*serve)(int, unsigned) = script.serve;
     free(argument);
-    if (script.serve)
-        script.serve(accepted.fd, accepted.number);
+    if (serve)
+        serve(accepted.fd, accepted.number);
     else
         follow_script(accepted.fd);
     gs_close(accepted.fd);
@@ -177,10 +191,11 @@ static inline void stop_script(void)
 
 /* ---- The client ---- */
 
-/* The URL of the server with this path. Valid until the next call. */
+/* The URL of the server with this path, for a request to be sent. Valid until the next call. */
 static inline const char *url_of(const char *path)
 {
     static char url[2048];
+    synchronise();
     snprintf(url, sizeof url, "%s%s", script_url, path);
     return url;
 }
@@ -188,7 +203,11 @@ static inline const char *url_of(const char *path)
 static inline struct gs_http_response *get(const char *path)
 {
     struct gs_http_response *response = NULL;
-    int err = gs_http_get(client, url_of(path), after(PATIENCE_NS), &response);
+    char url[2048];
+    snprintf(url, sizeof url, "%s%s", script_url, path);
+    synchronise();
+    int err = gs_http_get(client, url, after(PATIENCE_NS), &response);
+    synchronise();
     if (err)
         fprintf(stderr, "%s\n", gs_http_client_error());
     MUST_EQ(err, 0);
@@ -198,7 +217,9 @@ static inline struct gs_http_response *get(const char *path)
 static inline struct gs_http_response *fetch(const struct gs_http_client_request *request)
 {
     struct gs_http_response *response = NULL;
+    synchronise();
     int err = gs_http_fetch(client, request, after(PATIENCE_NS), &response);
+    synchronise();
     if (err)
         fprintf(stderr, "%s\n", gs_http_client_error());
     MUST_EQ(err, 0);
@@ -229,6 +250,7 @@ static inline void must_end_with(struct gs_http_response *response, const char *
 {
     char *text;
     ssize_t n = gs_http_response_read_all(response, 1 << 20, after(PATIENCE_NS), &text);
+    synchronise();
     if (n < 0)
         fprintf(stderr, "%s\n", gs_http_client_error());
     MUST(n >= 0);
@@ -253,6 +275,7 @@ static inline int get_error(const char *path)
         err = gs_http_response_read_all(response, 1 << 20, after(PATIENCE_NS), &text);
     gs_http_response_free(response);
     free(text);
+    synchronise();
     return err < 0 ? (int)err : 0;
 }
 

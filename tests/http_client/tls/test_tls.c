@@ -7,10 +7,10 @@
 /* What the server does behind the handshake, which it makes with server_context. */
 static const char ok[] = "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
 static const char *tls_reply;
-static size_t tls_part;     /* bytes of the reply in a record; 0: all in one */
-static bool tls_is_cut;     /* the connection ends behind the reply without close_notify */
-static bool tls_ends;       /* the connection ends behind the reply */
-static unsigned handshakes; /* that were successful */
+static size_t tls_part;              /* bytes of the reply in a record; 0: all in one */
+static bool tls_is_cut;              /* the connection ends behind the reply without close_notify */
+static bool tls_ends;                /* the connection ends behind the reply */
+static _Atomic(unsigned) handshakes; /* that were successful */
 
 static bool hear_request(struct gs_tls *tls)
 {
@@ -24,6 +24,7 @@ static bool hear_request(struct gs_tls *tls)
         n += (size_t)more;
         text[n] = '\0';
     }
+    synchronise();
     memcpy(seen[request_count++ % SEEN_MAX], text, sizeof text);
     return true;
 }
@@ -34,16 +35,19 @@ static void serve_tls(int fd)
     char text[GS_TLS_TEXT];
     if (gs_tls_accept(server_context, dup(fd), after(PATIENCE_NS), &tls, text))
         return;
+    bool ends = false, is_cut = false;
     handshakes++;
-    while (hear_request(tls)) {
+    while (!ends && hear_request(tls)) {
         size_t n = strlen(tls_reply), part = tls_part ? tls_part : n;
+        const char *reply = tls_reply;
+        is_cut = tls_is_cut;
+        ends = tls_ends || is_cut;
+        synchronise();
         for (size_t at = 0; at < n; at += part)
-            (void)!gs_tls_send_all(tls, tls_reply + at, n - at < part ? n - at : part,
+            (void)!gs_tls_send_all(tls, reply + at, n - at < part ? n - at : part,
                                    after(PATIENCE_NS));
-        if (tls_ends || tls_is_cut)
-            break;
     }
-    if (tls_is_cut)
+    if (is_cut)
         gs_tls_abort(tls);
     else
         gs_tls_close(tls, after(PATIENCE_NS));
@@ -210,7 +214,8 @@ static const char *tunnel_reply;
 static void be_proxy(int fd, unsigned number)
 {
     (void)number;
-    if (!next_request(fd) || !say(fd, tunnel_reply) || !strstr(tunnel_reply, " 200 "))
+    const char *reply = next_request(fd) ? tunnel_reply : NULL;
+    if (!reply || !say(fd, reply) || !strstr(reply, " 200 "))
         return;
     serve_tls(fd);
 }
