@@ -27,7 +27,7 @@ static const struct gs_tls_operations *operations(const struct gs_http_client_ht
 
 static void publish(struct gs_http_client_http2 *http2)
 {
-    uint32_t limit = http2->engine.count + gs_http2_client_room(&http2->engine);
+    uint32_t limit = gs_http2_client_limit(&http2->engine);
     bool is_over = http2->err || gs_http2_client_is_draining(&http2->engine);
     if (is_over || http2->is_suspect)
         limit = 0;
@@ -138,8 +138,9 @@ static size_t prepare(struct gs_http_client_http2 *http2, const char **ret_bytes
         encrypt(http2);
         return encrypted(http2, ret_bytes);
     }
-    *ret_bytes = http2->output.bytes + http2->output.start;
-    return http2->output.end - http2->output.start;
+    size_t left = http2->output.end - http2->output.start;
+    *ret_bytes = left ? http2->output.bytes + http2->output.start : NULL;
+    return left;
 }
 
 static void note_sent(struct gs_http_client_http2 *http2, size_t n)
@@ -283,6 +284,7 @@ static int drive(struct gs_http_client_http2_stream *stream, uint64_t deadline_n
     http2->driver_writes = writes;
     gs_mutex_unlock(&http2->lock);
     int result = gs_select(cases, 2, deadline_ns);
+    gs_thread_yield(); /* a fast server would let the call return at once each time */
     gs_mutex_lock(&http2->lock, GS_NEVER);
     http2->driver = NULL;
     if (result < 0)
