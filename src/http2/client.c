@@ -174,13 +174,13 @@ bool gs_http2_client_is_draining(const struct gs_http2_client *client)
            !nghttp2_session_check_request_allowed(client->nghttp2);
 }
 
-uint32_t gs_http2_client_room(const struct gs_http2_client *client)
+uint32_t gs_http2_client_limit(const struct gs_http2_client *client)
 {
     uint32_t max = nghttp2_session_get_remote_settings(client->nghttp2,
                                                        NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+    if (gs_http2_client_is_draining(client))
+        return 0;
     if (!client->has_settings && max > NGHTTP2_INITIAL_MAX_CONCURRENT_STREAMS)
         max = NGHTTP2_INITIAL_MAX_CONCURRENT_STREAMS;
-    if (client->count >= max || gs_http2_client_is_draining(client))
-        return 0;
-    return max - client->count;
+    return max;
 }

@@ -127,9 +127,16 @@ void gs_http2_client_close(struct gs_http2_client *client);
  * are left are to be failed. */
 bool gs_http2_client_is_over(const struct gs_http2_client *client);
 
-/* How many more requests may start. 0: as many are in flight as the server allows, or
- * gs_http2_client_is_draining. Before the server's settings have arrived, 100 may be in flight. */
-uint32_t gs_http2_client_room(const struct gs_http2_client *client);
+/* How many requests may be in flight: as many as the server allows, or 0 if
+ * gs_http2_client_is_draining. Before the server's settings have arrived, they are 100. */
+uint32_t gs_http2_client_limit(const struct gs_http2_client *client);
+
+/* How many more may start. */
+static inline uint32_t gs_http2_client_room(const struct gs_http2_client *client)
+{
+    uint32_t limit = gs_http2_client_limit(client);
+    return limit > client->count ? limit - client->count : 0;
+}
 
 /* Whether no request may start any more: after GOAWAY, an error, or the last number of a stream. */
 bool gs_http2_client_is_draining(const struct gs_http2_client *client);

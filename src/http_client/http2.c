@@ -27,7 +27,7 @@ static const struct gs_tls_operations *operations(const struct gs_http_client_ht
 
 static void publish(struct gs_http_client_http2 *http2)
 {
-    uint32_t limit = http2->engine.count + gs_http2_client_room(&http2->engine);
+    uint32_t limit = gs_http2_client_limit(&http2->engine);
     bool is_over = http2->err || gs_http2_client_is_draining(&http2->engine);
     if (is_over || http2->is_suspect)
         limit = 0;
@@ -46,8 +46,8 @@ void gs_http_client_http2_fail(struct gs_http_client_http2 *http2, int err)
 {
     if (http2->err)
         return;
-    http2->err = err;
-    gs_http2_client_fail(&http2->engine, err);
+    http2->err = err == -EPIPE ? -ECONNRESET : err;
+    gs_http2_client_fail(&http2->engine, http2->err);
 }
 
 /* ---- Sending, on the worker's stack ---- */
@@ -138,8 +138,9 @@ static size_t prepare(struct gs_http_client_http2 *http2, const char **ret_bytes
         encrypt(http2);
         return encrypted(http2, ret_bytes);
     }
-    *ret_bytes = http2->output.bytes + http2->output.start;
-    return http2->output.end - http2->output.start;
+    size_t left = http2->output.end - http2->output.start;
+    *ret_bytes = left ? http2->output.bytes + http2->output.start : NULL;
+    return left;
 }
 
 static void note_sent(struct gs_http_client_http2 *http2, size_t n)
@@ -177,6 +178,20 @@ static bool has_output(const struct gs_http_client_http2 *http2)
     return http2->output.start < http2->output.end && !http2->is_encrypting_late;
 }
 
+/* If there is an item already, it suffices. */
+static void kick(struct gs_http_client_http2 *http2)
+{
+    (void)!gs_channel_send(http2->kick, "", 0);
+}
+
+void gs_http_client_http2_wake(struct gs_http_client_http2_stream *stream)
+{
+    if (stream->http2->driver == stream)
+        kick(stream->http2);
+    else
+        gs_cond_signal(&stream->changed);
+}
+
 static void *flush(void *argument)
 {
     send_all(argument);
@@ -186,8 +201,8 @@ static void *flush(void *argument)
 void gs_http_client_http2_flush(struct gs_http_client_http2 *http2)
 {
     gs_thread_call_on_worker_stack(flush, http2);
-    if (http2->has_driver && !http2->driver_writes && has_output(http2))
-        (void)!gs_channel_send(http2->kick, "", 0); /* if there is one already, it suffices */
+    if (http2->driver && !http2->driver_writes && has_output(http2))
+        kick(http2);
 }
 
 /* ---- Receiving, on the worker's stack ---- */
@@ -248,11 +263,6 @@ static void *advance(void *argument)
 
 /* ---- Waiting ---- */
 
-void gs_http_client_http2_wake(struct gs_http_client_http2_stream *stream)
-{
-    gs_cond_signal(&stream->changed);
-}
-
 static int follow(struct gs_http_client_http2_stream *stream, uint64_t deadline_ns)
 {
     struct gs_http_client_http2 *http2 = stream->http2;
@@ -262,19 +272,21 @@ static int follow(struct gs_http_client_http2_stream *stream, uint64_t deadline_
     return err;
 }
 
-static int drive(struct gs_http_client_http2 *http2, uint64_t deadline_ns)
+static int drive(struct gs_http_client_http2_stream *stream, uint64_t deadline_ns)
 {
-    char kick;
+    struct gs_http_client_http2 *http2 = stream->http2;
+    char item;
     bool writes = has_output(http2);
     struct gs_select cases[] = {
         {.fd = http2->connection->fd, .events = writes ? GS_READ | GS_WRITE : GS_READ},
-        {.channel = http2->kick, .receive = &kick}};
-    http2->has_driver = true;
+        {.channel = http2->kick, .receive = &item}};
+    http2->driver = stream;
     http2->driver_writes = writes;
     gs_mutex_unlock(&http2->lock);
     int result = gs_select(cases, 2, deadline_ns);
+    gs_thread_yield(); /* a fast server would let the call return at once each time */
     gs_mutex_lock(&http2->lock, GS_NEVER);
-    http2->has_driver = false;
+    http2->driver = NULL;
     if (result < 0)
         return result;
     gs_thread_call_on_worker_stack(advance, http2);
@@ -288,8 +300,8 @@ int gs_http_client_http2_wait(struct gs_http_client_http2_stream *stream,
     struct gs_http_client_http2 *http2 = stream->http2;
     int err = 0;
     while (!err && !is_done(stream))
-        err = http2->has_driver ? follow(stream, deadline_ns) : drive(http2, deadline_ns);
-    if (!http2->has_driver && !gs_list_is_empty(&http2->followers))
+        err = http2->driver ? follow(stream, deadline_ns) : drive(stream, deadline_ns);
+    if (!http2->driver && !gs_list_is_empty(&http2->followers))
         gs_http_client_http2_wake(gs_container_of(gs_list_first(&http2->followers),
                                                   struct gs_http_client_http2_stream, link));
     return err;

@@ -18,9 +18,11 @@
  *      is none. A thread that stops waiting, for any reason, wakes another one unless there is a
  *      driver. A signal that comes when its thread's deadline has just passed is lost;
  *      that thread then does the same.
- *   2. What is to be sent goes to the socket at once, by the thread that has caused it. If the socket is
- *      full, the driver has to wait for that, too: unless it does, it is woken by the channel.
- *      Without a driver nobody waits, and the next who does sees the output.
+ *   2. What is to be sent goes to the socket at once, by the thread that has caused it. If the
+ *      socket is full, the driver has to wait for that, too: unless it does, it is woken by the
+ *      channel. So it is if what another thread has sent was the driver's own body, or if that
+ *      thread has found that the connection is lost. Without a driver nobody waits, and the next
+ *      thread that does sees the output.
  *   3. A stream belongs to its thread, and is in the engine from the request to on_end or to
  *      release. on_end is called under the lock, by any thread, and uses the stream no more after
  *      the lock is released: the stream's thread needs the lock before it frees the stream.
@@ -40,6 +42,8 @@
 #include "http2/client.h"
 #include "http_client/client.h"
 
+struct gs_http_client_http2_stream;
+
 /* Bytes that are not consumed; without memory while there are none. */
 struct gs_http_client_http2_buffer {
     char *bytes;
@@ -55,10 +59,11 @@ struct gs_http_client_http2 {
 
     struct gs_mutex lock; /* for what follows, the engine, and the connection's TLS and input */
     struct gs_list followers;
-    bool has_driver, driver_writes; /* it waits also until the socket takes more */
-    struct gs_channel *kick;        /* wakes the driver */
-    int err;                        /* of the connection; 0: none */
-    bool is_suspect;                /* nothing has arrived for a request, nor since */
+    struct gs_http_client_http2_stream *driver; /* which waits for the socket; NULL: none does */
+    bool driver_writes;                         /* it waits also until the socket takes more */
+    struct gs_channel *kick;                    /* wakes the driver */
+    int err;                                    /* of the connection; 0: none */
+    bool is_suspect;                            /* nothing has arrived for a request, nor since */
     bool has_served;
     bool is_encrypting_late;                   /* TLS must receive before it can send */
     uint64_t received_ns;                      /* when something has arrived last */

@@ -72,10 +72,11 @@ static ssize_t on_body_wanted(struct gs_http2_client *engine,
     if (!stream->part_n && !stream->is_last)
         return -EAGAIN;
     n = n < stream->part_n ? n : stream->part_n;
-    if (n)
+    if (n) {
         memcpy(bytes, stream->part, n);
-    stream->part += n;
-    stream->part_n -= n;
+        stream->part += n;
+        stream->part_n -= n;
+    }
     stream->has_sent = *ret_is_end = stream->is_last && !stream->part_n;
     if (!stream->part_n)
         gs_http_client_http2_wake(stream);
@@ -359,8 +360,10 @@ static ssize_t peek(struct gs_http_client_stream *base, uint64_t deadline_ns,
             err = fail(stream);
         gs_mutex_unlock(&stream->http2->lock);
     }
+    if (err || !stream->reading.bytes)
+        return err;
     *ret_bytes = stream->reading.bytes + stream->reading.start;
-    return err ? err : (ssize_t)(stream->reading.end - stream->reading.start);
+    return (ssize_t)(stream->reading.end - stream->reading.start);
 }
 
 static void consume(struct gs_http_client_stream *base, size_t n)
@@ -385,8 +388,8 @@ static void *cancel(void *argument)
     return NULL;
 }
 
-/* With the lock. If nothing at all has arrived since the request, the connection may be dead, and no
- * further request should find that out by its deadline. */
+/* With the lock. If nothing at all has arrived since the request, the connection may be dead, and
+ * no further request should find that out by its deadline. */
 static void reset(struct gs_http_client_http2_stream *stream)
 {
     struct gs_http_client_http2 *http2 = stream->http2;

@@ -28,22 +28,22 @@ static inline void count_body(struct gs_http_exchange *exchange)
                                (size_t)snprintf(text, sizeof text, "%zu", total));
 }
 
-/* Respond when as many handlers wait as the path says. */
-static inline void meet(struct gs_http_exchange *exchange)
-{
-    unsigned count = (unsigned)atoi(exchange->path + strlen("/meet/"));
-    for (waiting++; waiting < count;)
-        if (gs_thread_sleep(after(GS_MILLISECOND)))
-            return;
-    (void)!gs_http_respond(exchange, 200, NULL, "met", 3);
-}
-
 /* The server's descriptor of the connection tells which one it is. */
 static inline void tell_connection(struct gs_http_exchange *exchange)
 {
     char text[20];
     (void)!gs_http_respond(exchange, 200, NULL, text,
                            (size_t)snprintf(text, sizeof text, "%d", exchange->fd));
+}
+
+/* Respond as above when as many handlers wait as the path says. */
+static inline void meet(struct gs_http_exchange *exchange)
+{
+    unsigned count = (unsigned)atoi(exchange->path + strlen("/meet/"));
+    for (waiting++; waiting < count;)
+        if (gs_thread_sleep(after(GS_MILLISECOND)))
+            return;
+    tell_connection(exchange);
 }
 
 static inline void obey(struct gs_http_exchange *exchange, void *unused)
@@ -66,8 +66,8 @@ static inline void obey(struct gs_http_exchange *exchange, void *unused)
     } else if (!strcmp(path, "/never")) {
         sleeping++;
         (void)!gs_thread_sleep(GS_NEVER);
-    } else if (!strcmp(path, "/soon")) {
-        (void)!gs_thread_sleep(after(2 * GS_MILLISECOND));
+    } else if (!strcmp(path, "/soon") || !strcmp(path, "/late")) {
+        (void)!gs_thread_sleep(after((path[1] == 's' ? 2 : 20) * GS_MILLISECOND));
         tell_connection(exchange);
     } else if (!strcmp(path, "/abort")) {
         gs_http_abort(exchange);
@@ -96,6 +96,8 @@ static inline void start_server(void)
     snprintf(script_url, sizeof script_url, "http://127.0.0.1:%u", ntohs(script_address.sin_port));
     waiting = sleeping = 0;
     server.handler = obey;
+    if (!server.drain_timeout_ns) /* for handlers that never respond */
+        server.drain_timeout_ns = 50 * GS_MILLISECOND;
     script_thread = spawn(serve, NULL);
     new_client(&options);
 }
@@ -171,6 +173,26 @@ static inline void join_getters(unsigned count)
 {
     for (unsigned i = 0; i < count; i++)
         join(getters[i].thread);
+}
+
+/* Returns how many connections serve this many threads at the same time. */
+static inline unsigned count_connections(unsigned threads)
+{
+    char path[20];
+    unsigned count = 0;
+    waiting = 0;
+    snprintf(path, sizeof path, "/meet/%u", threads);
+    for (unsigned i = 0; i < threads; i++)
+        start_getter(i, path, 0);
+    join_getters(threads);
+    for (unsigned i = 0; i < threads; i++) {
+        bool is_new = true;
+        MUST_EQ(getters[i].err, 0);
+        for (unsigned j = 0; j < i; j++)
+            is_new &= strcmp(getters[j].body, getters[i].body) != 0;
+        count += is_new;
+    }
+    return count;
 }
 
 #endif

@@ -113,16 +113,14 @@ SERVE_TEST(all_threads_share_a_connection, {0})
     must_get("/connection", first); /* later, too */
 }
 
-/* They are in their handlers at the same time, so no connection serves more than ten. */
+/* They are in their handlers at the same time. Requests that the first connection refuses, since
+ * its limit was not known, are sent again. */
 SERVE_TEST(more_requests_than_streams_get_further_connections, {.max_streams = 10})
 {
-    for (unsigned i = 0; i < 35; i++)
-        start_getter(i, "/meet/35", 0);
-    join_getters(35);
-    for (unsigned i = 0; i < 35; i++) {
-        MUST_EQ(getters[i].err, 0);
-        MUST_STR(getters[i].body, "met");
-    }
+    unsigned count = count_connections(35);
+    MUST(count >= 4 && count <= 8);
+    count = count_connections(35);
+    MUST(count >= 4 && count <= 8);
     must_get("/hello", "hello");
 }
 
@@ -273,7 +271,7 @@ SERVE_TEST(an_idle_connection_that_the_server_has_ended_is_not_used,
     }
 }
 
-SERVE_TEST(a_server_that_ends_completes_what_it_has_begun, {0})
+SERVE_TEST(a_server_that_ends_completes_what_it_has_begun, {.drain_timeout_ns = 30 * GS_SECOND})
 {
     for (unsigned i = 0; i < 10; i++)
         start_getter(i, "/meet/11", 0);

@@ -92,8 +92,10 @@ static void start(void (*serve)(int fd, unsigned number))
 
 static int post_error(void)
 {
+    char url[100];
     struct gs_http_response *response = NULL;
-    const struct gs_http_client_request request = {.url = url_of("/"), .body = "body", .body_n = 4};
+    const struct gs_http_client_request request = {.url = url, .body = "body", .body_n = 4};
+    snprintf(url, sizeof url, "%s/", script_url); /* url_of is not for several threads */
     int err = gs_http_fetch(client, &request, after(PATIENCE_NS), &response);
     gs_http_response_free(response);
     return err;
@@ -241,7 +243,7 @@ SCRIPT_TEST(a_lost_connection_ends_all_of_its_requests)
         join(threads[i]);
     unsigned lost = 0;
     for (int i = 0; i < 50; i++) {
-        MUST(!errors[i] || errors[i] == -ECONNRESET || errors[i] == -EPIPE);
+        MUST(!errors[i] || errors[i] == -ECONNRESET);
         lost += errors[i] != 0;
     }
     MUST(lost >= 1);
