@@ -130,10 +130,10 @@ static ssize_t receive(struct gs_websocket *socket, const struct into *into, uin
 static enum gs_websocket_event parse_input(struct gs_websocket *socket, size_t max,
                                            struct gs_websocket_piece *ret_piece)
 {
-    size_t n = socket->input_end - socket->input_start;
-    struct gs_websocket_input input = {socket->input + socket->input_start, n};
     if (!socket->input)
         return GS_WEBSOCKET_MORE;
+    size_t n = socket->input_end - socket->input_start;
+    struct gs_websocket_input input = {socket->input + socket->input_start, n};
     enum gs_websocket_event event =
         gs_websocket_parser_next(&socket->parser, &input, max, ret_piece);
     socket->input_start += n - input.n;

@@ -97,8 +97,8 @@ SERVE_TEST(request_that_asks_for_nothing_is_not_upgraded, (struct gs_http_server
         "GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: echo\r\n\r\n",
         "GET / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: echo/12\r\n\r\n",
         "GET / HTTP/1.0\r\nConnection: upgrade\r\nUpgrade: echo/1\r\n\r\n",
-        "POST / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: echo/1\r\n"
-        "Content-Length: 1\r\n\r\nx",
+        ("POST / HTTP/1.1\r\nHost: h\r\nConnection: upgrade\r\nUpgrade: echo/1\r\n"
+         "Content-Length: 1\r\n\r\nx"),
     };
     for (size_t i = 0; i < sizeof requests / sizeof *requests; i++) {
         int fd = connect_client();
