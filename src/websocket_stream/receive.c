@@ -199,15 +199,16 @@ static void drop_message(struct gs_websocket *socket)
     socket->message_n = socket->message_size = socket->message_start = 0;
 }
 
-/* Make room for at least one byte, and the NUL: for the rest of the frame, or twice as much as has
- * come. Returns false without memory. */
+/* Make room for at least one byte, and the NUL: for the rest of the frame, but for no more than has
+ * arrived; and for half as much as that if the frames are small. Returns false without memory. */
 static bool make_room(struct gs_websocket *socket)
 {
     if (socket->message_size - socket->message_n > 1)
         return true;
     size_t most = socket->message_n > GROWTH_MAX ? socket->message_n : GROWTH_MAX;
+    size_t least = socket->message_n / 2 > GROWTH_MIN ? socket->message_n / 2 : GROWTH_MIN;
     size_t more = socket->parser.left < most ? (size_t)socket->parser.left : most;
-    size_t size = socket->message_n + (more > GROWTH_MIN ? more : GROWTH_MIN) + 1;
+    size_t size = socket->message_n + (more > least ? more : least) + 1;
     char *message = realloc(socket->message, size);
     if (!message)
         return false;

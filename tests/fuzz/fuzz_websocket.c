@@ -1,5 +1,6 @@
 /* Fuzzes what a peer of WebSocket sends: frames, of which the events do not depend on how the bytes
  * are split; compressed messages; and the texts of a handshake. */
+#include "http/head_end.h"
 #include "websocket/deflate.h"
 #include "websocket/parser.h"
 #include "websocket/response.h"
@@ -89,6 +90,7 @@ static void try_handshake(const char *bytes, size_t n)
     struct gs_websocket_url url;
     char answer[GS_WEBSOCKET_EXTENSION_MAX], *copy = strndup(bytes, n);
     struct gs_http_text text = {bytes, n};
+    size_t scanned = 0;
     assert(copy);
     (void)gs_websocket_key_is_valid(text);
     if (gs_websocket_extension_accept(text, &agreement))
@@ -96,7 +98,7 @@ static void try_handshake(const char *bytes, size_t n)
     (void)gs_websocket_extension_agree(text, &agreement);
     if (gs_websocket_url_read(copy, &url))
         assert(url.authority.n && !strpbrk(copy, "\r\n #"));
-    if (memchr(bytes, '\n', n))
+    if (gs_http_find_head_end(bytes, n, &scanned) == (ssize_t)n)
         (void)!gs_websocket_response_read(text, "dGhlIHNhbXBsZSBub25jZQ==", true, &response);
     free(copy);
 }
