@@ -130,10 +130,10 @@ static ssize_t receive(struct gs_websocket *socket, const struct into *into, uin
 static enum gs_websocket_event parse_input(struct gs_websocket *socket, size_t max,
                                            struct gs_websocket_piece *ret_piece)
 {
-    size_t n = socket->input_end - socket->input_start;
-    struct gs_websocket_input input = {socket->input + socket->input_start, n};
     if (!socket->input)
         return GS_WEBSOCKET_MORE;
+    size_t n = socket->input_end - socket->input_start;
+    struct gs_websocket_input input = {socket->input + socket->input_start, n};
     enum gs_websocket_event event =
         gs_websocket_parser_next(&socket->parser, &input, max, ret_piece);
     socket->input_start += n - input.n;
@@ -199,15 +199,16 @@ static void drop_message(struct gs_websocket *socket)
     socket->message_n = socket->message_size = socket->message_start = 0;
 }
 
-/* Make room for at least one byte, and the NUL: for the rest of the frame, or twice as much as has
- * come. Returns false without memory. */
+/* Make room for at least one byte, and the NUL: for the rest of the frame, but for no more than has
+ * arrived; and for half as much as that if the frames are small. Returns false without memory. */
 static bool make_room(struct gs_websocket *socket)
 {
     if (socket->message_size - socket->message_n > 1)
         return true;
     size_t most = socket->message_n > GROWTH_MAX ? socket->message_n : GROWTH_MAX;
+    size_t least = socket->message_n / 2 > GROWTH_MIN ? socket->message_n / 2 : GROWTH_MIN;
     size_t more = socket->parser.left < most ? (size_t)socket->parser.left : most;
-    size_t size = socket->message_n + (more > GROWTH_MIN ? more : GROWTH_MIN) + 1;
+    size_t size = socket->message_n + (more > least ? more : least) + 1;
     char *message = realloc(socket->message, size);
     if (!message)
         return false;
