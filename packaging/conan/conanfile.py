@@ -74,6 +74,7 @@ class GossamerRecipe(ConanFile):
         toolchain = CMakeToolchain(self)
         for part in ("PROGRAM", "COMPAT", "CC", "EXAMPLES", "BENCH", "TESTS"):
             toolchain.cache_variables[f"GOSSAMER_BUILD_{part}"] = False
+        toolchain.cache_variables["GOSSAMER_SPLIT_DEBUG"] = False
         toolchain.cache_variables["GOSSAMER_BUILD_TLS"] = bool(self.options.tls)
         toolchain.cache_variables["GOSSAMER_BUILD_HTTP2"] = bool(self.options.http2)
         toolchain.cache_variables["CMAKE_DISABLE_FIND_PACKAGE_Python3"] = True  # the reference
