@@ -81,6 +81,7 @@ class GossamerRecipe(ConanFile):
         toolchain = CMakeToolchain(self)
         for part in ("PROGRAM", "COMPAT", "CC", "EXAMPLES", "BENCH", "TESTS"):
             toolchain.cache_variables[f"GOSSAMER_BUILD_{part}"] = False
+        toolchain.cache_variables["GOSSAMER_SPLIT_DEBUG"] = False
         for part in NEEDS:
             toolchain.cache_variables[f"GOSSAMER_BUILD_{part.upper()}"] = bool(
                 getattr(self.options, part)

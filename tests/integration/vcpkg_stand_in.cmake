@@ -1,5 +1,5 @@
 # Stands in for vcpkg, which no package registry has: the functions that the port calls, as vcpkg documents them, for a static
-# release build. It tests the portfile and its features, and not vcpkg.
+# debug build. It tests the portfile and its features, and not vcpkg.
 #     cmake -DPORT_DIR=DIRECTORY -DFEATURES=LIST -DBUILD=DIRECTORY -DINSTALLED=DIRECTORY -P vcpkg_stand_in.cmake
 cmake_minimum_required(VERSION 3.25)
 file(READ ${PORT_DIR}/vcpkg.json manifest)
@@ -35,7 +35,7 @@ endfunction()
 
 function(vcpkg_cmake_configure)
     parse_arguments(SOURCE_PATH OPTIONS)
-    run(${CMAKE_COMMAND} -S ${arg_SOURCE_PATH} -B ${BUILD} -G Ninja -DCMAKE_BUILD_TYPE=Release -DBUILD_SHARED_LIBS=OFF
+    run(${CMAKE_COMMAND} -S ${arg_SOURCE_PATH} -B ${BUILD} -G Ninja -DCMAKE_BUILD_TYPE=Debug -DBUILD_SHARED_LIBS=OFF
         -DCMAKE_INSTALL_PREFIX=${CURRENT_PACKAGES_DIR} -DCMAKE_INSTALL_LIBDIR=lib
         -DCMAKE_ERROR_ON_ABSOLUTE_INSTALL_DESTINATION=ON ${arg_OPTIONS})
 endfunction()

@@ -19,6 +19,7 @@ vcpkg_cmake_configure(
         -DGOSSAMER_BUILD_EXAMPLES=OFF
         -DGOSSAMER_BUILD_BENCH=OFF
         -DGOSSAMER_BUILD_TESTS=OFF
+        -DGOSSAMER_SPLIT_DEBUG=OFF
         -DCMAKE_DISABLE_FIND_PACKAGE_Python3=ON # which would make the reference
 )
 vcpkg_cmake_install()
