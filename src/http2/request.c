@@ -156,8 +156,8 @@ int gs_http2_on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, ngh
     struct gs_http2_stream *stream =
         nghttp2_session_get_stream_user_data(nghttp2, frame->hd.stream_id);
     struct gs_http_text text = text_of(name);
-    if (!stream || stream->state != GS_HTTP2_HEAD)
-        return 0; /* a trailer's */
+    if (!stream || stream->state != GS_HTTP2_HEAD || stream->status)
+        return 0; /* a trailer's, or one of a head that is too large */
     if (gs_http_text_is(text, ":method"))
         keep(&session->method, value);
     else if (gs_http_text_is(text, ":path"))
