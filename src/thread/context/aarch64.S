@@ -190,7 +190,7 @@ gs_context_call_for_unwind:
     .cfi_endproc
     .size gs_context_call_for_unwind, . - gs_context_call_for_unwind
 
-/* The first frame of a new stack: calls x19 with x20, which does not return. */
+/* The first frame of a new stack: calls x19 with x20, which does not return, and keeps x21. */
     .globl gs_context_start
     .hidden gs_context_start
     .type gs_context_start, %function
@@ -198,6 +198,8 @@ gs_context_call_for_unwind:
 gs_context_start:
     .cfi_startproc
     .cfi_undefined x30
+    stp xzr, x21, [sp, #-16]!
+    .cfi_adjust_cfa_offset 16
     mov x29, #0
     mov x30, #0
     mov x0, x20

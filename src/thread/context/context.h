@@ -65,8 +65,9 @@ _Static_assert(sizeof(struct context) == 176, "as in aarch64.S");
 #endif
 
 /* Prepare a stack whose end is `top`, aligned to 16, such that switching to the result calls
- * entry(argument). */
-static inline void *context_make(void *top, void (*entry)(void *), void *argument)
+ * entry(argument). The label stays at context_label(top): as the frame pointer that `entry` saves
+ * first, or above its frame. */
+static inline void *context_make(void *top, void (*entry)(void *), void *argument, uintptr_t label)
 {
     struct context *context = (struct context *)((char *)top - sizeof *context);
 #if defined(__x86_64__)
@@ -75,6 +76,7 @@ static inline void *context_make(void *top, void (*entry)(void *), void *argumen
         .x87 = 0x37f,
         .r12 = (uint64_t)entry,
         .r13 = (uint64_t)argument,
+        .rbp = label,
         .return_address = (uint64_t)gs_context_start,
     };
 #else
@@ -82,9 +84,21 @@ static inline void *context_make(void *top, void (*entry)(void *), void *argumen
         .x30 = (uint64_t)gs_context_start,
         .x19 = (uint64_t)entry,
         .x20 = (uint64_t)argument,
+        .x21_to_x28 = {label},
+        .unused = label,
     };
 #endif
     return context;
+}
+
+/* The address of the label on a stack, also before its first frame. */
+static inline uintptr_t context_label(const void *top)
+{
+#if defined(__x86_64__)
+    return (uintptr_t)top - 16;
+#else
+    return (uintptr_t)top - 8;
+#endif
 }
 
 /* Prepare a context that resumes as `start` says, with its stack pointer at sp. */

@@ -85,8 +85,9 @@ static struct gs_thread *blocker_of(const struct gs_thread *thread)
 
 static void print_wait(int fd, const struct gs_thread *thread, const struct gs_thread *blocker)
 {
-    gs_report_printf(fd, " \"%s\" waits for %s of \"%s\"", thread_name(thread),
-                     thread->wait_kind->name, thread_name(blocker));
+    char label[LABEL_SIZE], other[LABEL_SIZE];
+    gs_report_printf(fd, " \"%s\" waits for %s of \"%s\"", gs_report_label_of(thread, label),
+                     thread->wait_kind->name, gs_report_label_of(blocker, other));
 }
 
 static void print_cycle(int fd, const struct gs_thread *first)
@@ -147,7 +148,9 @@ void gs_report_deadlock(void)
     int fd = gs_report_fd();
     gs_report_printf(fd, "deadlock: no thread can continue\n");
     visit_all(clear_chain);
+    gs_symbols_open(true);
     visit_all(follow_chain);
+    gs_symbols_close();
     if (fd >= 0)
         gs_threads_dump(fd);
 }
@@ -185,6 +188,7 @@ static unsigned find_cycle(struct gs_thread *thread, struct gs_thread *ret_each[
 static void report_cycle(struct gs_thread *const *each, unsigned count)
 {
     int fd = gs_report_fd();
+    gs_symbols_open(true);
     if (count == 1)
         gs_report_printf(fd, "deadlock of one thread:");
     else
@@ -193,6 +197,7 @@ static void report_cycle(struct gs_thread *const *each, unsigned count)
         print_wait(fd, each[i], each[(i + 1) % count]);
         gs_report_printf(fd, i + 1 == count ? "\n" : ",");
     }
+    gs_symbols_close();
 }
 
 void gs_checked_blocked(struct gs_thread *thread)

@@ -65,6 +65,7 @@ enum state { IS_RUNNING, IS_CREATED, IS_NEW, IS_READY, IS_WAITING };
 struct dumped {
     const struct gs_thread *thread;
     char name[NAME_SIZE];
+    const void *function; /* that it runs; NULL: unknown */
     enum state state;
     unsigned worker;              /* which runs it, from 1 */
     char activity[64];            /* of that worker; empty: the thread calls for the dump */
@@ -191,10 +192,12 @@ NOT_FOR_TSAN static void add_thread(const struct dump *dump, struct gs_thread *t
     if (!thread->is_live || thread->is_done || atomic_load(&thread->cancel) == CANCEL_FINISHED)
         return;
     copy_name(dumped.name, thread_name(thread));
+    dumped.function = gs_report_function(thread);
     if (runner) {
         describe_running(dump, runner, &dumped);
     } else if (!has_context(thread) && !has_no_stack_yet(thread)) {
         dumped.state = IS_CREATED;
+        dumped.function = NULL;
     } else if (is_new(thread)) {
         dumped.state = IS_NEW;
         dumped.backtrace.first[dumped.backtrace.count++] = (const void *)(uintptr_t)thread->fn;
@@ -213,8 +216,9 @@ static void print_thread(int fd, const struct dumped *dumped)
         [IS_NEW] = "about to start",
         [IS_READY] = "ready",
     };
-    char object[160];
-    gs_report_printf(fd, "thread %p \"%s\": ", (const void *)dumped->thread, dumped->name);
+    char object[160], label[LABEL_SIZE];
+    gs_report_printf(fd, "thread %p \"%s\": ", (const void *)dumped->thread,
+                     gs_report_label(dumped->name, dumped->function, label));
     if (dumped->state == IS_RUNNING) {
         gs_report_printf(fd, "runs on worker %u%s%s", dumped->worker,
                          dumped->activity[0] ? ", " : "", dumped->activity);

@@ -22,6 +22,20 @@ void gs_report_symbol(int fd, const struct symbol *symbol);
 void gs_report_call(int fd, const void *pc);
 void gs_report_backtrace(int fd, const struct backtrace *backtrace);
 
+/* ---- Which thread (label.c) ---- */
+
+/* Where the function that the thread runs is on its stack; 0: nowhere. */
+uintptr_t gs_report_function_at(const struct gs_thread *thread);
+
+/* The function; NULL: unknown. */
+const void *gs_report_function(const struct gs_thread *thread);
+
+/* Write the name; if that is empty, the function as "serve()", or nothing if it is unknown. Finds
+ * names as gs_symbols_find does. */
+#define LABEL_SIZE 64
+const char *gs_report_label(const char *name, const void *function, char ret_label[LABEL_SIZE]);
+const char *gs_report_label_of(const struct gs_thread *thread, char ret_label[LABEL_SIZE]);
+
 /* ---- What a thread waits at (dump_object.c) ---- */
 
 /* Describe it, after a space: the number of a descriptor with the address of its peer, the number

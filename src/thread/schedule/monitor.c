@@ -146,30 +146,40 @@ static bool copy(void *to, const void *from, size_t size)
     return n == (long)size;
 }
 
-static void copy_name(const struct gs_thread *thread, char ret_name[NAME_SIZE])
+/* The name of a thread, or the function that it runs. */
+static void copy_label(const struct gs_thread *thread, char ret_label[LABEL_SIZE])
 {
-    const char *extra = NULL;
-    if (!copy(&extra, &thread->extra, sizeof extra) || !extra ||
-        !copy(ret_name, extra + offsetof(struct thread_extra, name), NAME_SIZE))
-        ret_name[0] = 0;
-    ret_name[NAME_SIZE - 1] = 0;
+    struct gs_thread block;
+    struct thread_extra extra = {.name = ""};
+    const void *function = NULL;
+    if (copy(&block, thread, sizeof block)) {
+        uintptr_t at = gs_report_function_at(&block);
+        if (block.extra && !copy(extra.name, block.extra->name, sizeof extra.name))
+            extra.name[0] = 0;
+        if (at && !copy(&function, (const void *)at, sizeof function))
+            function = NULL;
+    }
+    extra.name[sizeof extra.name - 1] = 0;
+    gs_symbols_open(false);
+    gs_report_label(extra.name, function, ret_label);
+    gs_symbols_close();
 }
 
 /* Report that the worker is stuck. Returns false if no report was written; the next round tries
  * again. */
 static bool report_stuck(struct worker *worker, uint64_t now_ns, const struct backlog *backlog)
 {
-    char activity[64], name[NAME_SIZE], waiting[160], line[320];
+    char activity[64], label[LABEL_SIZE], waiting[160], line[360];
     if (!describe(worker, activity, sizeof activity))
         return false;
     gs_backlog_describe(backlog, waiting, sizeof waiting);
-    copy_name(worker->observation.snapshot.current, name);
+    copy_label(worker->observation.snapshot.current, label);
     struct snapshot now = take_snapshot(worker);
     if (!is_same(&now, &worker->observation.snapshot))
         return false;
     double ms = (double)(now_ns - worker->observation.since_ns) / 1e6;
     int n = snprintf(line, sizeof line,
-                     "stuck: thread \"%s\" has been %s for %.1f ms while %s on worker %u\n", name,
+                     "stuck: thread \"%s\" has been %s for %.1f ms while %s on worker %u\n", label,
                      activity, ms, waiting, worker->index + 1);
     (void)gs_sys_write(gs_report_fd(), line, (size_t)n);
     return true;

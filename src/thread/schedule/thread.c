@@ -134,11 +134,9 @@ ALWAYS_INLINE void submit(struct worker *worker, struct gs_thread *thread)
 
 ALWAYS_INLINE void *initial_context(struct gs_thread *thread, const struct gs_thread_start *start)
 {
-    void *top = (void *)((uintptr_t)thread->stack_top & ~(uintptr_t)15);
-    if (UNLIKELY(thread->run.resume == gs_thread_resume_annotated))
-        top = (char *)top - ASAN_RESERVE;
+    void *top = thread_first_top(thread);
     return start ? context_make_start(start->sp ? start->sp : top, start)
-                 : context_make(top, run, thread);
+                 : context_make(top, run, thread, (uintptr_t)thread->fn);
 }
 
 void *gs_thread_initial_context(struct gs_thread *thread)
