@@ -14,7 +14,7 @@ if(gossamer_static_FOUND OR gossamer_checked_FOUND)
     include(CMakeFindDependencyMacro)
     find_dependency(Threads)
     # What they link with, as far as it was there; it may be in a place that only CMake knows.
-    foreach(library nghttp2 cares z brotlidec zstd)
+    foreach(library nghttp2 cares z brotlidec brotlicommon zstd)
         if(NOT TARGET ${library}::${library})
             find_library(gossamer_${library} ${library})
             mark_as_advanced(gossamer_${library})
