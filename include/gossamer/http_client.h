@@ -109,7 +109,7 @@ GS_API void gs_http_client_free(struct gs_http_client *client);
 
 /* All members but the URL may be 0. The client adds Host, Connection, Content-Length and
  * Transfer-Encoding, and, unless the request has them, User-Agent, Accept-Encoding and
- * Authorization. A request with Accept-Encoding gets the body as it was received. */
+ * Authorization. A request with Accept-Encoding or Range gets the body as it was received. */
 struct gs_http_client_request {
     const char *method; /* NULL: GET; or POST, if there is a body */
     const char *url;

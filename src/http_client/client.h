@@ -113,7 +113,9 @@ struct gs_http_client_connection {
     /* The exchange */
     struct gs_http_response_parser parser;
     struct gs_http_text data; /* of the body, in the input */
+    size_t scanned;           /* bytes of the input that belong to the head */
     bool is_chunked;          /* the request's body */
+    bool is_watching;         /* sending ends when the response has arrived */
     bool has_sent;            /* the request is complete */
     bool has_failed;
 };
@@ -198,6 +200,10 @@ GS_MUST_CHECK int gs_http_client_http2_open(struct gs_http_client_connection *co
                                             struct gs_http_client_stream **ret_stream);
 
 /* ---- HTTP/1 (http1.c) ---- */
+
+/* Receive what has arrived while the body is sent. Returns 0 to go on, or -EPIPE: there is a
+ * response, or none will come. */
+GS_MUST_CHECK int gs_http_client_look(struct gs_http_client_connection *connection);
 
 extern const struct gs_http_client_stream_operations gs_http_client_http1;
 

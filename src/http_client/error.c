@@ -73,6 +73,6 @@ int gs_http_client_fail_plainly(int err, const char *what)
 
 const char *gs_http_client_error(void)
 {
-    const char *text = text_of_thread();
+    const char *text = gs_http_client_error_init() ? NULL : text_of_thread();
     return text && text[0] ? text : gs_strerror(-ENOMEM);
 }

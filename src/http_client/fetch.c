@@ -178,8 +178,9 @@ static int make_fields(struct call *call)
     }
     if (!has_field(call, "user-agent"))
         add_field(call, "User-Agent", "gossamer/" GOSSAMER_VERSION);
+    /* A range of an encoded body could not be decoded. */
     call->asks_decoded = !call->client->options.leaves_encoded && gs_http_client_codings[0] &&
-                         !has_field(call, "accept-encoding");
+                         !has_field(call, "accept-encoding") && !has_field(call, "range");
     if (call->asks_decoded)
         add_field(call, "Accept-Encoding", gs_http_client_codings);
     if (call->authorization && call->keeps_secrets && !has_field(call, "authorization"))

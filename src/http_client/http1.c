@@ -60,6 +60,15 @@ static size_t room_of(const struct gs_http_client_head *head, size_t joined)
     return room;
 }
 
+static int transmit_body(struct gs_http_client_connection *connection, const void *bytes, size_t n,
+                         uint64_t deadline_ns)
+{
+    connection->is_watching = true;
+    int err = gs_http_client_transmit(connection, bytes, n, deadline_ns);
+    connection->is_watching = false;
+    return err;
+}
+
 static int send_head(struct gs_http_client_stream *stream, const struct gs_http_client_head *head,
                      uint64_t deadline_ns)
 {
@@ -68,6 +77,7 @@ static int send_head(struct gs_http_client_stream *stream, const struct gs_http_
     gs_http_response_parser_init(&connection->parser, !strcmp(head->method, "HEAD"));
     connection->is_chunked = head->has_parts && head->parts_length == GS_HTTP_UNKNOWN;
     connection->has_sent = stream->has_started = false;
+    connection->scanned = 0;
     connection->data = (struct gs_http_text){0};
     char *text = malloc(room_of(head, joined));
     if (!text)
@@ -84,7 +94,7 @@ static int send_head(struct gs_http_client_stream *stream, const struct gs_http_
     int err = gs_http_client_transmit(connection, text, (size_t)(at - text), deadline_ns);
     free(text);
     if (!err && head->body_n > joined)
-        err = gs_http_client_transmit(connection, head->body, head->body_n, deadline_ns);
+        err = transmit_body(connection, head->body, head->body_n, deadline_ns);
     connection->has_sent = !err && !head->has_parts;
     return err;
 }
@@ -100,7 +110,7 @@ static int send_chunk(struct gs_http_client_connection *connection, const void *
     if (n)
         at = mempcpy(at, bytes, n);
     at = stpcpy(at, "\r\n");
-    int err = gs_http_client_transmit(connection, frame, (size_t)(at - frame), deadline_ns);
+    int err = transmit_body(connection, frame, (size_t)(at - frame), deadline_ns);
     free(frame);
     return err;
 }
@@ -113,39 +123,38 @@ static int send_body(struct gs_http_client_stream *stream, const void *bytes, si
     if (connection->is_chunked)
         err = send_chunk(connection, bytes, n, deadline_ns);
     else if (n)
-        err = gs_http_client_transmit(connection, bytes, n, deadline_ns);
+        err = transmit_body(connection, bytes, n, deadline_ns);
     connection->has_sent = !err && !n;
     return err;
 }
 
 /* ---- The head of the response ---- */
 
-/* Parse input from *scanned on. Returns 0 or -errno. */
-static int parse_head(struct gs_http_client_connection *connection, size_t *scanned)
+/* Parse input from `scanned` on. Returns 0 or -errno. */
+static int parse_head(struct gs_http_client_connection *connection)
 {
     struct gs_http_response_parser *parser = &connection->parser;
     struct gs_http_text none;
-    while (*scanned < gs_http_client_input_n(connection) &&
+    while (connection->scanned < gs_http_client_input_n(connection) &&
            !gs_http_response_parser_has_head(parser)) {
-        ssize_t used =
-            gs_http_response_parser_next(parser, connection->input + connection->start + *scanned,
-                                         gs_http_client_input_n(connection) - *scanned, &none);
+        ssize_t used = gs_http_response_parser_next(
+            parser, connection->input + connection->start + connection->scanned,
+            gs_http_client_input_n(connection) - connection->scanned, &none);
         if (used < 0) {
             char what[120];
             snprintf(what, sizeof what, "is not valid: %s", parser->reason);
             return fail(connection, (int)used, what);
         }
-        *scanned += (size_t)used;
+        connection->scanned += (size_t)used;
     }
     return 0;
 }
 
-/* Receive until the head is complete, which is the first *ret_n bytes of the input. */
-static int await_head(struct gs_http_client_connection *connection, uint64_t deadline_ns,
-                      size_t *ret_n)
+/* Receive until the head is complete, which is then what is scanned. Some may have arrived before.
+ */
+static int await_head(struct gs_http_client_connection *connection, uint64_t deadline_ns)
 {
-    size_t scanned = 0;
-    int err = parse_head(connection, &scanned); /* TLS may have received some before */
+    int err = parse_head(connection);
     while (!err && !gs_http_response_parser_has_head(&connection->parser)) {
         int result = gs_http_client_receive(connection, deadline_ns);
         connection->has_failed |= result <= 0;
@@ -156,10 +165,21 @@ static int await_head(struct gs_http_client_connection *connection, uint64_t dea
                         connection->stream.has_started ? "has ended within its head"
                                                        : "is missing: the connection was closed");
         connection->stream.has_started = true;
-        err = parse_head(connection, &scanned);
+        err = parse_head(connection);
     }
-    *ret_n = scanned;
     return err;
+}
+
+int gs_http_client_look(struct gs_http_client_connection *connection)
+{
+    int result = gs_http_client_receive(connection, 0);
+    connection->stream.has_started |= result > 0;
+    if (result == -ETIMEDOUT)
+        return 0;
+    if (result <= 0 || parse_head(connection) ||
+        gs_http_response_parser_has_head(&connection->parser))
+        return -EPIPE;
+    return 0;
 }
 
 static unsigned count_lines(const char *head, size_t n)
@@ -196,11 +216,10 @@ static int receive_head(struct gs_http_client_stream *stream, uint64_t deadline_
 {
     struct gs_http_client_connection *connection = connection_of(stream);
     const struct gs_http_response_parser *parser = &connection->parser;
-    size_t n = 0;
-    int err = await_head(connection, deadline_ns, &n);
+    int err = await_head(connection, deadline_ns);
     if (err)
         return err;
-    size_t interim = parser->interim_bytes;
+    size_t n = connection->scanned, interim = parser->interim_bytes;
     err = split_head(connection, connection->input + connection->start + interim, n - interim,
                      ret_answer);
     if (err) {

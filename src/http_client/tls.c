@@ -95,13 +95,19 @@ static void *describe(void *argument)
 
 int gs_http_client_tls_flush(struct gs_http_client_connection *connection, uint64_t deadline_ns)
 {
+    const char *bytes;
     size_t n;
-    const char *bytes = operations(connection)->output(connection->engine, &n);
-    ssize_t sent = n ? gs_send_all(connection->fd, bytes, n, deadline_ns) : 0;
-    if (sent > 0)
-        operations(connection)->sent(connection->engine, n);
-    connection->has_failed |= sent < 0;
-    return sent < 0 ? (int)sent : 0;
+    int err = 0;
+    while (!err && (bytes = operations(connection)->output(connection->engine, &n), n)) {
+        ssize_t sent = gs_send(connection->fd, bytes, n, 0, 0);
+        if (sent > 0)
+            operations(connection)->sent(connection->engine, (size_t)sent);
+        err = sent == -ETIMEDOUT ? gs_http_client_wait_for_room(connection, deadline_ns)
+              : sent < 0         ? (int)sent
+                                 : 0;
+    }
+    connection->has_failed |= err && err != -ETIMEDOUT && err != -ECANCELED; /* the rest is left */
+    return err;
 }
 
 /* While a message of the server's handshake is incomplete, nothing can be encrypted. */
@@ -128,6 +134,8 @@ int gs_http_client_tls_transmit(struct gs_http_client_connection *connection, co
             at += part;
         if (!err)
             err = gs_http_client_tls_flush(connection, deadline_ns);
+        if (!err && at < end)
+            err = gs_thread_sleep(0); /* others run */
     }
     return err;
 }

@@ -85,20 +85,53 @@ int gs_http_client_receive(struct gs_http_client_connection *connection, uint64_
         if (!err && connection->engine && gs_http_client_input_n(connection) == before)
             err = check_limits(deadline_ns);
     }
-    return err ? err : 1;
+    return gs_http_client_input_n(connection) > before ? 1 : err;
 }
 
 /* ---- Sending ---- */
 
+/* A server may respond without having read the body: then it would never take the rest. */
+int gs_http_client_wait_for_room(struct gs_http_client_connection *connection, uint64_t deadline_ns)
+{
+    struct gs_poll poll = {.fd = connection->fd, .events = GS_READ | GS_WRITE};
+    if (!connection->is_watching)
+        return gs_wait_writable(connection->fd, deadline_ns);
+    int ready = gs_poll(&poll, 1, deadline_ns);
+    if (ready <= 0)
+        return ready ? ready : -ETIMEDOUT;
+    if (!(poll.revents & GS_READ))
+        return 0;
+    connection->is_watching = false; /* what TLS answers meanwhile is just sent */
+    int err = gs_http_client_look(connection);
+    connection->is_watching = true;
+    return err;
+}
+
+static int send_plain(struct gs_http_client_connection *connection, const char *bytes, size_t n,
+                      uint64_t deadline_ns)
+{
+    int err = 0;
+    while (n && !err) {
+        ssize_t sent = gs_send(connection->fd, bytes, n, 0, 0);
+        if (sent > 0) {
+            bytes += sent;
+            n -= (size_t)sent;
+        }
+        err = sent == -ETIMEDOUT ? gs_http_client_wait_for_room(connection, deadline_ns)
+              : sent < 0         ? (int)sent
+              : n                ? gs_thread_sleep(0) /* others run */
+                                 : 0;
+    }
+    return err;
+}
+
 int gs_http_client_transmit(struct gs_http_client_connection *connection, const void *bytes,
                             size_t n, uint64_t deadline_ns)
 {
-    ssize_t result = connection->engine
-                         ? gs_http_client_tls_transmit(connection, bytes, n, deadline_ns)
-                         : gs_send_all(connection->fd, bytes, n, deadline_ns);
-    if (result < 0)
-        connection->has_failed = true;
-    return result < 0 ? (int)result : 0;
+    int err = connection->engine ? gs_http_client_tls_transmit(connection, bytes, n, deadline_ns)
+                                 : send_plain(connection, bytes, n, deadline_ns);
+    connection->has_failed |= err < 0;
+    return err;
 }
 
 /* ---- An idle connection ---- */

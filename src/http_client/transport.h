@@ -7,6 +7,10 @@
 /* Make room for n bytes behind the input. */
 GS_MUST_CHECK bool gs_http_client_make_room(struct gs_http_client_connection *connection, size_t n);
 
+/* Wait until the socket takes more bytes; watching, also receive meanwhile. Returns 0 or -errno. */
+GS_MUST_CHECK int gs_http_client_wait_for_room(struct gs_http_client_connection *connection,
+                                               uint64_t deadline_ns);
+
 /* ---- TLS (tls.c). These run on the worker's stack, or where no user threads run. ---- */
 
 /* Decrypt received bytes into the input; an error becomes receive_error, and the end has_ended. */

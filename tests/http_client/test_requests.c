@@ -135,6 +135,50 @@ SCRIPT_TEST_WITH(an_early_response_is_returned_or_the_connection_breaks, run_on_
     gs_http_response_free(response);
 }
 
+/* It answers without reading the body, and waits for the end of the connection. */
+static struct gs_semaphore client_is_done;
+static void refuse_without_reading(int fd, unsigned number)
+{
+    (void)number;
+    say(fd, "HTTP/1.1 103 Early Hints\r\n\r\n");
+    say(fd, "HTTP/1.1 413 Too Large\r\nContent-Length: 3\r\n\r\nbig");
+    MUST_EQ(gs_semaphore_wait(&client_is_done, after(PATIENCE_NS)), 0);
+}
+
+SCRIPT_TEST(a_response_ends_the_sending_of_a_body_that_nobody_reads)
+{
+    static char body[16 << 20];
+    struct source source = {SIZE_MAX, 16384, 0};
+    const struct gs_http_client_request requests[] = {
+        {.url = url_of("/"), .body = body, .body_n = sizeof body},
+        {.url = url_of("/"), .read_body = read_source, .data = &source}};
+    script.serve = refuse_without_reading;
+    for (int i = 0; i < 2; i++) {
+        struct gs_http_response *response = fetch(&requests[i]);
+        MUST_EQ(response->status, 413);
+        must_end_with(response, "big");
+        gs_semaphore_post(&client_is_done);
+    }
+    MUST_EQ(connection_count, 2);
+}
+
+/* Interim responses do not end it. */
+static void hint_and_count(int fd, unsigned number)
+{
+    say(fd, "HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n");
+    gs_thread_end_turn();
+    count_body(fd, number);
+}
+
+SCRIPT_TEST(an_interim_response_does_not_end_the_sending_of_a_body)
+{
+    static char body[3000000];
+    const struct gs_http_client_request request = {
+        .url = url_of("/"), .body = body, .body_n = sizeof body};
+    script.serve = hint_and_count;
+    must_end_with(fetch(&request), "3000000");
+}
+
 SCRIPT_TEST(fields_that_are_the_clients_or_invalid_are_refused)
 {
     static const struct gs_http_field fields[] = {{"Host", "x"},
