@@ -198,17 +198,24 @@ static int start(struct gs_http_client_http2_stream *stream, struct step *step)
     return 0;
 }
 
-static bool is_part_done(const struct gs_http_client_http2_stream *stream)
+static bool is_sent(const struct gs_http_client_http2_stream *stream)
 {
-    return stream->has_ended || (!stream->part_n && (!stream->is_last || stream->has_sent));
+    return !stream->part_n && (!stream->is_last || stream->has_sent);
 }
 
-/* With the lock: wait until the part is sent. A response that is complete before its request ends
- * that. */
+/* A response that fills its window before the request is complete has to be read first: the server
+ * may read no more until then. */
+static bool is_part_done(const struct gs_http_client_http2_stream *stream)
+{
+    size_t arrived = stream->arriving.end - stream->arriving.start;
+    return is_sent(stream) || stream->has_ended || arrived >= stream->http2->engine.window;
+}
+
+/* With the lock: wait until the part is sent. A response that cannot wait ends that. */
 static int send_part(struct gs_http_client_http2_stream *stream, uint64_t deadline_ns)
 {
     int err = gs_http_client_http2_wait(stream, is_part_done, deadline_ns);
-    if (!err && stream->has_ended && !stream->has_sent)
+    if (!err && !is_sent(stream))
         err = stream->err ? fail(stream) : -EPIPE;
     return err;
 }

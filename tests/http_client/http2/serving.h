@@ -28,6 +28,18 @@ static inline void count_body(struct gs_http_exchange *exchange)
                                (size_t)snprintf(text, sizeof text, "%zu", total));
 }
 
+/* Respond with the request's body, while that arrives. */
+static inline void echo(struct gs_http_exchange *exchange)
+{
+    static const size_t size = 20000;
+    char *bytes = malloc(size);
+    ssize_t n;
+    int err = gs_http_start(exchange, 200, NULL, GS_HTTP_UNKNOWN);
+    while (!err && (n = gs_http_read(exchange, bytes, size)) > 0)
+        err = gs_http_write(exchange, bytes, (size_t)n);
+    free(bytes);
+}
+
 /* The server's descriptor of the connection tells which one it is. */
 static inline void tell_connection(struct gs_http_exchange *exchange)
 {
@@ -59,6 +71,8 @@ static inline void obey(struct gs_http_exchange *exchange, void *unused)
         (void)!gs_http_respond(exchange, 200, NULL, page, PAGE);
     } else if (!strcmp(path, "/count")) {
         count_body(exchange);
+    } else if (!strcmp(path, "/echo")) {
+        echo(exchange);
     } else if (!strncmp(path, "/meet/", 6)) {
         meet(exchange);
     } else if (!strcmp(path, "/connection")) {

@@ -89,6 +89,30 @@ SERVE_TEST(a_response_without_the_whole_body_is_returned, {.max_body = 1000})
     must_get("/hello", "hello");
 }
 
+/* The end of a larger body is not sent, so the server waits for it. */
+SERVE_TEST(a_body_that_is_answered_while_it_is_sent_arrives_up_to_a_window, {.max_body = 4 * PAGE})
+{
+    char *body;
+    const struct gs_http_client_request small = {
+        .url = url_of("/echo"), .body = page, .body_n = 250000};
+    struct gs_http_response *response = fetch(&small);
+    MUST_EQ(gs_http_response_read_all(response, PAGE, after(PATIENCE_NS), &body), 250000);
+    free(body);
+    gs_http_response_free(response);
+    const struct gs_http_client_request large = {
+        .url = url_of("/echo"), .body = page, .body_n = PAGE};
+    response = fetch(&large);
+    size_t total = 0;
+    ssize_t n = 1;
+    body = malloc(PAGE);
+    for (; n > 0 && total < 262144; total += n > 0 ? (size_t)n : 0)
+        n = gs_http_response_read(response, body, PAGE, after(PATIENCE_NS));
+    free(body);
+    MUST(total >= 262144);
+    gs_http_response_free(response);
+    must_get("/hello", "hello");
+}
+
 SERVE_TEST(a_stream_that_the_server_resets_is_an_error, {0})
 {
     MUST_EQ(get_error("/abort"), -ECONNRESET);
