@@ -17,7 +17,7 @@
  * happens in calls that receive, so a program that only sends needs a thread that receives, too: it
  * returns when the connection has ended.
  *
- * Memory: a connection that waits for a message has no buffer; it takes some 200 bytes beside its
+ * Memory: a connection that waits for a message has no buffer; it takes some 550 bytes beside its
  * thread and its socket. Messages can be compressed (permessage-deflate, RFC 7692), each one for
  * itself ("no context takeover"): the large state of the compressor is needed during a call only.
  *
@@ -86,10 +86,10 @@ struct gs_websocket_options {
 
 /* Make the handshake as a server, in the handler of a request (http_server.h); fields that were set
  * before are sent. options: may be NULL. If the request is at fault, it is answered here, with 400,
- * 403 (the origin), 405, or 426 (another version, or no WebSocket at all), and the handler should
- * return. Returns 0, -EINVAL (the request is none of WebSocket, or a malformed one), -EPERM (a
- * foreign origin), -EALREADY (a response has started), -EOPNOTSUPP (the request is one of HTTP/2),
- * -ENOMEM, or an error of gs_http_write. */
+ * 403 (the origin), 405, or 426 (another version, HTTP/2, or no WebSocket at all), and the handler
+ * should return. Returns 0, -EINVAL (the request is none of WebSocket over HTTP/1.1, or a malformed
+ * one), -EPERM (a foreign origin), -EALREADY (a response has started), -ENOMEM, or an error of
+ * gs_http_write. */
 GS_API GS_MUST_CHECK int gs_websocket_accept(struct gs_http_exchange *exchange,
                                              const struct gs_websocket_options *options,
                                              struct gs_websocket **ret_socket);
@@ -214,8 +214,8 @@ enum gs_websocket_code {
     GS_WEBSOCKET_INTERNAL_ERROR = 1011,
 };
 
-/* Send a close: the connection carries no more messages to the peer, and those from it are
- * discarded by the receiver, which returns -ENODATA when the peer has answered. code: 0 sends a
+/* Send a close: the connection carries no more messages to the peer. The receiver gets those that
+ * the peer had sent before, and then -ENODATA, when the peer has answered. code: 0 sends a
  * close without one. reason: up to 123 bytes of UTF-8; may be NULL. Returns 0, also if one was sent
  * before; -EINVAL (no such code, or the reason is invalid), or an error of gs_websocket_send. */
 GS_API GS_MUST_CHECK int gs_websocket_shutdown(struct gs_websocket *socket, unsigned code,

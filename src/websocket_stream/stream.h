@@ -29,7 +29,7 @@
  *      would be in the way.
  *   4. A thread sends a close (gs_websocket_shutdown) while another one receives, and a third one
  *      waits for the mutex to send a message. The close sets has_sent_close with the mutex; the
- *      message then is refused with -EPIPE. The receiver discards messages until the peer's close.
+ *      message then is refused with -EPIPE. The receiver gets messages until the peer's close.
  *   5. A send fails within a frame, for instance at its deadline. Nothing more is sent, not even a
  *      close, so that the peer does not take it for a part of the frame: it learns that the
  *      connection was lost. */

@@ -2,11 +2,11 @@
 
 import socket
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 import pytest
-from installation import BUILD
+from installation import BUILD, cached
 from websocket_cases import (
     FAIL_FAST,
     MALFORMED,
@@ -24,7 +24,10 @@ NORMAL = close_payload(1000)
 
 pytestmark = pytest.mark.skipif(not PROGRAM.exists(), reason="built without tests")
 
-Connect = Callable[[], Peer]
+needs_zlib = pytest.mark.skipif(
+    cached("GOSSAMER_BUILD_ZLIB") != "ON" or not cached("ZLIB_INCLUDE_DIR").startswith("/"),
+    reason="built without zlib",
+)
 
 
 @pytest.fixture(scope="module")
@@ -147,6 +150,7 @@ def test_text_is_refused_as_soon_as_it_cannot_become_utf8(
     assert int.from_bytes(heard.close[:2], "big") == MALFORMED
 
 
+@needs_zlib
 @pytest.mark.parametrize("name", OFFERS)
 def test_server_understands_and_sends_compressed_messages(port: int, name: str) -> None:
     offer, bits = OFFERS[name]
@@ -164,6 +168,7 @@ def test_server_understands_and_sends_compressed_messages(port: int, name: str) 
         assert heard.compressed_count == sum(len(data) >= 64 for _, data in case.events)
 
 
+@needs_zlib
 @pytest.mark.parametrize("bits", [9, 15])
 def test_client_understands_and_sends_compressed_messages(bits: int) -> None:
     extension = f"permessage-deflate; server_no_context_takeover; client_max_window_bits={bits}"
