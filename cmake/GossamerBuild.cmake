@@ -63,6 +63,7 @@ endif()
 find_package(Threads REQUIRED)
 include(GossamerTls)
 include(GossamerHttp2)
+include(GossamerDns)
 include(GossamerCodings)
 
 # gs_library(NAME [SOURCES FILE...] [USES LIBRARY...]): the library gossamer_NAME, of the files given, or else of this

@@ -25,9 +25,9 @@ install(FILES cmake/gossamer-config.cmake ${PROJECT_BINARY_DIR}/gossamer-config-
 # With the static library alone, a program needs what that needs.
 set(GS_LIBS_PRIVATE "-pthread -lm")
 list(TRANSFORM CMAKE_DL_LIBS PREPEND " -l" OUTPUT_VARIABLE dl)
-set(http ${GS_HTTP2_LIBS} ${GS_HTTP_CODING_LIBS})
-list(TRANSFORM http PREPEND " -l")
-string(APPEND GS_LIBS_PRIVATE ${dl} ${http})
+set(private ${GS_HTTP2_LIBS} ${GS_HTTP_CODING_LIBS} ${GS_DNS_LIBS})
+list(TRANSFORM private PREPEND " -l")
+string(APPEND GS_LIBS_PRIVATE ${dl} ${private})
 if(NOT GOSSAMER_BUILD_SHARED)
     set(GS_LIBS " ${GS_LIBS_PRIVATE}")
     set(GS_TLS_LIBS " -lssl -lcrypto")

@@ -1,7 +1,8 @@
 # The library: libgossamer.a (gossamer::static) and libgossamer.so (gossamer::shared), of the modules in src/, and
 # libgossamer_checked.a (gossamer::checked). The target gossamer::gossamer is the shared one, or, if that is not built or BUILD_SHARED_LIBS is off, the static one.
 
-set(modules base loop thread stage http ${GS_HTTP2_MODULES} http_server http_client)
+set(modules base loop ${GS_DNS_MODULES} thread stage http ${GS_HTTP2_MODULES} http_server http_client
+    websocket websocket_stream)
 list(TRANSFORM modules PREPEND gossamer_)
 list(TRANSFORM GS_TLS_MODULES PREPEND gossamer_ OUTPUT_VARIABLE tls_modules)
 
@@ -18,7 +19,8 @@ function(gs_public name file)
             "$<$<COMPILE_LANG_AND_ID:C,${compiler}>:${GS_STACK_OPTIONS_${compiler}}>"
             "$<$<COMPILE_LANG_AND_ID:CXX,${compiler}>:${GS_STACK_OPTIONS_${compiler}}>")
     endforeach()
-    target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m ${GS_HTTP2_LIBS} ${GS_HTTP_CODING_LIBS})
+    target_link_libraries(${target} PRIVATE Threads::Threads ${CMAKE_DL_LIBS} m ${GS_HTTP2_LIBS} ${GS_HTTP_CODING_LIBS}
+        ${GS_DNS_LIBS})
 endfunction()
 
 # gs_add_static(NAME FILE MODULE...): all modules as one object, in which only the public symbols are global: the names of the

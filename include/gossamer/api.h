@@ -6,7 +6,7 @@
 /* The symbol belongs to the public interface: the libraries define no others. */
 #define GS_API __attribute__((visibility("default")))
 
-/* The caller must use the result: it says whether the call failed. */
+/* The result says whether the call failed, and must be used: (void)!f() ignores it on purpose. */
 #define GS_MUST_CHECK __attribute__((warn_unused_result))
 
 #define GS_NORETURN __attribute__((noreturn))

@@ -97,6 +97,9 @@ struct gs_http_generator {
     void *data;
 };
 
+/* Bytes of the fields that are added to each response. */
+#define GS_HTTP_FIELDS_MAX 256
+
 struct gs_http_options {
     size_t max_request_line;    /* bytes; above: 414 */
     size_t max_header;          /* bytes of all fields; above: 431 */
@@ -118,14 +121,17 @@ struct gs_http_options {
     /* Called like fstat, for each request, to check whether a cached open file has changed. NULL: a
      * load checks it, which takes longer; for callers that would delay others if fstat waited. */
     int (*file_state)(int fd, struct stat *ret_stat);
+    /* Called before a connection of HTTP/2 keeps an open file beside another one: if there are too
+     * few descriptors for that, the request waits. NULL: there always are enough. */
+    bool (*may_open_more)(void);
     bool dotfiles;        /* serve names that begin with a dot */
     bool follow_symlinks; /* also those that lead out of the root */
     gs_http_log_fn *log;  /* NULL: no log */
     void *log_data;
     gs_http_refused_fn *refused; /* NULL: not called */
     void *refused_data;
-    const char *fields;     /* lines for each response, at most 256 bytes, or NULL; borrowed */
-    uint16_t redirect_port; /* of gs_http_conn_redirect */
+    const char *fields;                         /* lines for each response, or NULL; borrowed */
+    uint16_t redirect_port;                     /* of gs_http_conn_redirect */
     const struct gs_http_generator *generators; /* borrowed; they take precedence over files */
     unsigned generator_count;
 };
@@ -163,14 +169,15 @@ struct gs_http_counts {
     uint64_t http2_requests;    /* of the requests */
     uint64_t http2_resets;      /* streams that the peer has reset before their end */
     uint64_t http2_refused;     /* streams, because there were too many, or of too much memory */
-    uint64_t http2_abuses;      /* connections ended because the peer made work without end */
+    uint64_t http2_abuses;      /* connections ended because the peer made work without end, */
+    uint64_t http2_overloads;   /* and because it made them take too much memory */
 };
 
 struct gs_http_service;
 
 /* Create a service; the options are copied. root_fd: the directory to serve; borrowed. counts: the
- * counters to update, for instance in memory shared between processes; borrowed. Returns 0 or
- * -ENOMEM. */
+ * counters to update, for instance in memory shared between processes; borrowed. Returns 0,
+ * -ENOMEM, or -EINVAL if the fields of the options are longer than GS_HTTP_FIELDS_MAX. */
 GS_API GS_MUST_CHECK int gs_http_service_new(const struct gs_http_options *options, int root_fd,
                                              struct gs_http_counts *counts,
                                              struct gs_http_service **ret_service);

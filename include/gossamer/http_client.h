@@ -9,8 +9,8 @@
  *         gs_http_response_free(response);
  *     }
  *
- * HTTP/1.1 and 1.0 are spoken, over TCP or TLS. For https, a program links gossamer-tls, and gives
- * the client a context (tls_context.h):
+ * HTTP/2, 1.1 and 1.0 are spoken, over TCP or TLS. For https, a program links gossamer-tls, and
+ * gives the client a context (tls_context.h):
  *
  *     const struct gs_tls_options tls = {.is_client = true};
  *     err = gs_tls_context_new(&tls, &context, text);
@@ -21,6 +21,14 @@
  * closed is noticed before it is used. A request that fails on a kept connection before any byte of
  * the response has arrived is sent once more, on a new connection, if that is safe: the method is
  * GET, HEAD, OPTIONS, TRACE, PUT or DELETE, and the body, if any, is in memory (RFC 9110, 9.2.2).
+ *
+ * HTTP/2 is spoken with servers that choose it, if the context has the protocol "h2" (before
+ * "http/1.1"), and the library was built with libnghttp2. All threads share a connection to a host,
+ * up to as many requests as the server allows; further ones get another connection. A deadline or a
+ * cancellation ends one request, not the connection. A request that the server says it has not
+ * processed is sent once more, with any method, unless its body is read by a function. Names of
+ * fields in responses are in lower case.
+ *
  * Redirects are followed. Bodies are decoded (gzip, br, zstd, as far as the library was built with
  * them). Cookies are not kept: a program sets the field Cookie, and reads Set-Cookie. Trailers are
  * ignored.
@@ -68,7 +76,7 @@ struct gs_http_client_options {
     struct gs_tls_context *tls;    /* for https: a client's context, which stays the caller's (https
                                     * fails) */
     unsigned max_host_connections; /* to one host; further requests wait for one, in order (no
-                                    * limit) */
+                                    * limit). With HTTP/2, so many requests to it at a time. */
     unsigned max_host_idle;        /* kept connections to one host (100) */
     unsigned max_idle;             /* kept connections in all; the oldest is closed (1000) */
     uint64_t idle_timeout_ns;      /* a connection is kept for this time (60 s). It is closed when
@@ -79,6 +87,7 @@ struct gs_http_client_options {
     bool allows_downgrade;         /* redirects from https to http are followed */
     bool leaves_encoded;           /* bodies are not decoded, nor asked for in a coding */
     bool ignores_proxies;          /* the environment is not looked at */
+    bool assumes_http2;            /* http:// means HTTP/2 without TLS, except by a proxy */
 };
 
 /* Create a client; options: may be NULL. Any kernel thread, also while no user threads run.

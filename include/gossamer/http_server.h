@@ -213,6 +213,49 @@ GS_API GS_MUST_CHECK int gs_http_write(struct gs_http_exchange *exchange, const 
  * the given length. If no response has started, the connection is closed without one. */
 GS_API void gs_http_abort(struct gs_http_exchange *exchange);
 
+/* ---- Taking a connection over ----
+ *
+ *     struct gs_http_upgraded *upgraded;
+ *     int err = gs_http_upgrade(exchange, "echo/1", &upgraded);
+ *     while (!err && (n = gs_http_upgraded_recv(upgraded, bytes, sizeof bytes, deadline_ns)) > 0)
+ *         n = gs_http_upgraded_send_all(upgraded, bytes, n, deadline_ns);
+ *
+ * A connection that speaks another protocol from now on belongs to the handler's thread, until the
+ * handler returns; WebSocket (websocket.h) is built on this. It counts as one of max_connections.
+ * The timeouts of struct gs_http_server no longer apply, and it never gives way to another client.
+ * A server that drains waits for such connections, too, and cancels their threads after
+ * drain_timeout_ns; a program that knows a better time cancels them itself.
+ *
+ * When the handler returns, the stream to the client is ended, and what the client still sends is
+ * discarded until it closes the connection, for at most 5 s of silence. After gs_http_abort, the
+ * connection is reset.
+ *
+ * Threads: one thread may receive while another one sends. The other thread must have ended before
+ * the handler returns. To end another thread's wait, call shutdown(exchange->fd, SHUT_RDWR).
+ */
+
+struct gs_http_upgraded;
+
+/* Answer "101 Switching Protocols", with the fields that were set before. The request must be one
+ * of HTTP/1.1 that asks for the protocol in its Upgrade field, and its body must have been read.
+ * Returns 0, -EALREADY (a response has started), -EINVAL (the client has not asked for this
+ * protocol, or there is a body that is not read; respond, for instance with 426), -EOPNOTSUPP
+ * (HTTP/2 cannot do this), -ENOMEM, or an error of gs_http_write, after which the connection will
+ * be closed. */
+GS_API GS_MUST_CHECK int gs_http_upgrade(struct gs_http_exchange *exchange, const char *protocol,
+                                         struct gs_http_upgraded **ret_upgraded);
+
+/* Receive up to n bytes, as soon as there are some. Returns their number, 0 at the end of the
+ * stream, or an error of gs_recv (io.h), or with TLS of gs_tls_recv. */
+GS_API GS_MUST_CHECK ssize_t gs_http_upgraded_recv(struct gs_http_upgraded *upgraded, void *bytes,
+                                                   size_t n, uint64_t deadline_ns);
+
+/* Send all n bytes. Returns n, or an error, as gs_send_all (io.h), or with TLS gs_tls_send_all,
+ * does. */
+GS_API GS_MUST_CHECK ssize_t gs_http_upgraded_send_all(struct gs_http_upgraded *upgraded,
+                                                       const void *bytes, size_t n,
+                                                       uint64_t deadline_ns);
+
 GS_END_DECLS
 
 #endif

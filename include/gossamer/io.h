@@ -46,7 +46,11 @@
  *     (F) See the next paragraph.
  *
  * Reads and writes of regular files first try the page cache; all else is done by a pool of kernel
- * threads. Threads that read or write at the offset of the same open file take turns.
+ * threads. They transfer all n bytes, or those up to the end of the file; if the deadline passes,
+ * those that the page cache had. Threads that read or write at the offset of the same open file
+ * take turns.
+ *
+ * What differs from the system calls is a table in gossamer-io(7).
  */
 #ifndef GOSSAMER_IO_H
 #define GOSSAMER_IO_H
@@ -80,9 +84,9 @@ GS_API GS_MUST_CHECK int gs_wait_readable(int fd, uint64_t deadline_ns);
 GS_API GS_MUST_CHECK int gs_wait_writable(int fd, uint64_t deadline_ns);
 
 /* Wait for any of several descriptors: events are GS_READ and GS_WRITE, as requested and returned.
- * A descriptor that is not open, or that gs_close closes meanwhile, is ready for all events.
- * Returns how many are ready, 0 at the deadline, -ECANCELED, -ENOMEM, -EBADF (a descriptor is
- * negative), or the error with which the kernel refuses to watch one. */
+ * A descriptor that is not open, or that gs_close closes meanwhile, is ready for all events; one
+ * that is negative never is. Returns how many are ready, 0 at the deadline, -ECANCELED, -ENOMEM, or
+ * the error with which the kernel refuses to watch one. */
 struct gs_poll {
     int fd;
     uint8_t events, revents;
@@ -110,8 +114,9 @@ GS_API void gs_interrupt(struct gs_interrupt *interrupt);
 
 /* As recv(2) and send(2). With MSG_DONTWAIT, and receives also with MSG_OOB or MSG_ERRQUEUE, they
  * do not wait, but return -EAGAIN. With MSG_WAITALL a receive from a stream returns n bytes, or
- * those that have arrived by its end, the deadline or an error; so do gs_recvfrom, and gs_recvmsg
- * with one buffer and none for control messages. */
+ * those that have arrived by its end, the deadline or an error, which the next receive returns; so
+ * do gs_recvfrom, and gs_recvmsg without a buffer for control messages. With MSG_PEEK or MSG_TRUNC
+ * it has no effect. */
 GS_API GS_MUST_CHECK ssize_t gs_recv(int fd, void *bytes, size_t n, int flags,
                                      uint64_t deadline_ns);
 GS_API GS_MUST_CHECK ssize_t gs_send(int fd, const void *bytes, size_t n, int flags,
@@ -253,23 +258,32 @@ GS_API GS_MUST_CHECK int gs_stat(int dirfd, const char *path, struct stat *ret_s
  * seconds.
  */
 
-/* Call getaddrinfo(3). The caller frees the result with freeaddrinfo.
+/* Look a name up, as getaddrinfo(3). The caller frees the result with freeaddrinfo.
  *
- * A numeric address with the number of a port is returned at once. Names that /etc/hosts has (in
- * its first 64 KiB) have kernel threads of their own, and so do others: at most 64 of each, or
- * max_pool_threads. A name whose server does not answer thus delays neither blocking calls nor
- * names of this machine. Threads that look up the same name, service and hints at the same time
- * share one call of getaddrinfo.
+ * A numeric address with the number of a port is returned at once. If the library was built with
+ * c-ares, and getaddrinfo would only ask name servers, the event loop of the thread's worker asks
+ * them: no kernel thread waits, and any number of look-ups can be in progress. /etc/resolv.conf is
+ * read again within a second after a change.
+ *
+ * getaddrinfo itself is called for names that /etc/hosts has, if /etc/hosts is longer than 64 KiB,
+ * for localhost, and where nsswitch.conf has other sources than "files" and "dns", or resolv.conf
+ * has options that c-ares does not know (gossamer-io(7) lists all of this). It is called by kernel
+ * threads of the pool: names of /etc/hosts have some of their own, and so do others: at most 64 of
+ * each, or max_pool_threads. A name whose server does not answer thus delays neither blocking calls
+ * nor names of this machine.
+ *
+ * Threads that look up the same name, service and hints at the same time share one look-up.
  *
  * At the deadline, and when the thread is canceled, a look-up that no other thread waits for is
- * abandoned, even if it has started: a kernel thread that no longer belongs to the pool completes
- * it and discards the result. There are at most 64 such kernel threads. Beyond that, abandoned
- * look-ups occupy the pool until they end, and the run ends only after them.
+ * abandoned, even if it has started. If it is one of getaddrinfo, a kernel thread that no longer
+ * belongs to the pool completes it and discards the result. There are at most 64 such kernel
+ * threads. Beyond that, abandoned look-ups occupy the pool until they end, and the run ends only
+ * after them.
  *
  * Returns 0, -GS_ENONAME (no such name or service, or the name has no address), -GS_ENAMESERVER
- * (the name server does not answer, or has failed), -ENOMEM, -EAGAIN (a kernel thread of the pool
- * cannot be created), -EINVAL (the hints are invalid), -EIO (any other failure), -ETIMEDOUT or
- * -ECANCELED. */
+ * (the name server does not answer, refuses, has failed, or its answer is malformed; or there is no
+ * file descriptor for asking it), -ENOMEM, -EAGAIN (a kernel thread of the pool cannot be created),
+ * -EINVAL (the hints are invalid), -EIO (any other failure), -ETIMEDOUT or -ECANCELED. */
 GS_API GS_MUST_CHECK int gs_resolve(const char *node, const char *service,
                                     const struct addrinfo *hints, uint64_t deadline_ns,
                                     struct addrinfo **ret_addresses);

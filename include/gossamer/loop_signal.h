@@ -63,7 +63,7 @@ GS_API void gs_child_init(struct gs_child *child, struct gs_loop *loop, gs_child
 
 /* Wait for a child of this process, which may already have ended. Several watchers of one loop may
  * wait for the same process; the last one that is called reaps it. Returns 0, -EINVAL (the
- * process id is not positive), -ESRCH or -ECHILD (no such child), -EMFILE, -ENFILE or -ENOMEM. */
+ * process id is not positive), -ECHILD (no such child), -EMFILE, -ENFILE or -ENOMEM. */
 GS_API GS_MUST_CHECK int gs_child_start(struct gs_child *child, pid_t pid);
 
 /* The process keeps running, and the caller must wait for it. */

@@ -22,6 +22,11 @@
  *         gs_thread_set_cancelable(is_cancelable);
  *     }
  *
+ * A process that this process cannot wait for is -ECHILD to every call: it is no child, other code
+ * has waited for it, or the program ignores SIGCHLD, so that the kernel keeps no status. This also
+ * ends a wait in progress. gs_wait_child and gs_child_start return the error; it is the result of a
+ * case of gs_select, and the status, with the code 0, of which a child watcher informs.
+ *
  * Deadlock: a pipe holds a limited amount, usually 64 KiB. A program that writes while it reads,
  * such as cat, stops when its output is full, and then takes no more input. So write in one thread
  * and read in another, or use both directions on a loop.

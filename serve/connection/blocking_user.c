@@ -12,13 +12,20 @@
 #include <linux/openat2.h>
 #include <stdlib.h>
 
-/* Wait for bytes, and then for a turn to make a step of a handshake. */
+/* Wait for bytes, and then for a turn to make a step of a handshake. One connection at a time looks
+ * for its turn, so that the others are not run in vain. */
 static int wait_for_handshake(struct serve_blocking *blocking, uint64_t deadline_ns)
 {
+    struct gs_semaphore *handshakes = &blocking->base.shard->handshakes;
     int err = gs_wait_readable(blocking->base.fd, deadline_ns);
-    while (!err && serve_tls_must_postpone(&blocking->base, gs_threads_now()))
-        gs_thread_yield();
-    return err;
+    if (!err)
+        err = gs_semaphore_wait(handshakes, deadline_ns);
+    if (err)
+        return err;
+    while (serve_tls_must_postpone(&blocking->base, gs_threads_now()))
+        gs_thread_end_turn();
+    gs_semaphore_post(handshakes);
+    return 0;
 }
 
 static ssize_t user_receive(struct serve_blocking *blocking, uint64_t deadline_ns)

@@ -26,6 +26,12 @@ void serve_descriptors_closed(bool has_answered)
     atomic_fetch_sub_explicit(&used, has_answered ? 1 : 2, memory_order_relaxed);
 }
 
+bool serve_descriptors_are_ample(void)
+{
+    uint64_t sockets = atomic_load_explicit(&used, memory_order_relaxed);
+    return sockets + gs_http_open_files() + limit / 4 <= limit;
+}
+
 bool serve_descriptors_are_short(void)
 {
     uint64_t sockets = atomic_load_explicit(&used, memory_order_relaxed);

@@ -25,4 +25,8 @@ void serve_descriptors_closed(bool has_answered);
 /* Whether there may be too few for another connection, if one is open. */
 bool serve_descriptors_are_short(void);
 
+/* Whether a connection may have another open file beside one: a quarter is left for the first ones
+ * of others. */
+bool serve_descriptors_are_ample(void);
+
 #endif

@@ -3,6 +3,7 @@
 #include "http2/http2.h"
 
 #include "serve/connection/connection.h"
+#include "serve/connection/descriptors.h"
 #include "serve/connection/expiry.h"
 #include "serve/operations/server.h"
 
@@ -33,6 +34,7 @@ static int init(struct serve_shard *shard, struct serve_server *server,
     options.redirect_port = serve_tls_port(server);
     shard->redirects = server->options->redirects;
     options.file_state = shard->is_shared ? NULL : gs_sys_fstat;
+    options.may_open_more = serve_descriptors_are_ample;
     options.generators = server->generators;
     options.generator_count = server->generator_count;
     if (server->log_fd >= 0) {
@@ -55,6 +57,7 @@ int serve_shard_init(struct serve_shard *shard, struct serve_server *server, uns
     shard->is_shared = is_shared;
     shard->log_server = NULL;
     shard->sum = NULL;
+    shard->handshakes = (struct gs_semaphore){.count = 1};
     return init(shard, server, &server->counts[index].http);
 }
 

@@ -94,6 +94,8 @@ static void put_http2(struct page *page, const struct gs_http_counts *counts)
     put_sample(page, "http2_refused_total", "", counts->http2_refused);
     put_head(page, "http2_abuses_total", "counter", "Connections ended because of floods.");
     put_sample(page, "http2_abuses_total", "", counts->http2_abuses);
+    put_head(page, "http2_overloads_total", "counter", "Connections ended for lack of memory.");
+    put_sample(page, "http2_overloads_total", "", counts->http2_overloads);
 }
 
 static void put_counts(struct page *page)

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <gossamer/sys.h>
 #include <linux/openat2.h>
+#include <stdbool.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
@@ -77,22 +78,32 @@ static ssize_t read_cached(int fd, void *bytes, size_t n, off_t offset)
     return got == -EOPNOTSUPP ? gs_sys_preadv2(fd, &part, 1, offset, 0) : got;
 }
 
-bool gs_hosts_file_has(const char *name, int family)
+/* Returns whether the file was read to its end, or to the name. */
+static bool scan_file(int fd, struct scan *scan)
 {
-    struct scan scan = {.name = name, .family = family};
     char bytes[4096];
     ssize_t n;
+    for (off_t offset = 0; offset < BYTES_MAX; offset += n) {
+        n = read_cached(fd, bytes, sizeof bytes, offset);
+        for (ssize_t i = 0; i < n; i++)
+            add_byte(scan, bytes[i]);
+        if (n == 0)
+            end_word(scan);
+        if (n <= 0 || scan->is_found)
+            return n >= 0;
+    }
+    return false;
+}
+
+enum hosts_entry gs_hosts_file_find(const char *name, int family)
+{
+    struct scan scan = {.name = name, .family = family};
     int fd = open_cached();
     if (fd < 0)
-        return false;
-    for (off_t offset = 0; offset < BYTES_MAX && !scan.is_found; offset += n) {
-        n = read_cached(fd, bytes, sizeof bytes, offset);
-        if (n <= 0)
-            break;
-        for (ssize_t i = 0; i < n; i++)
-            add_byte(&scan, bytes[i]);
-    }
+        return fd == -ENOENT ? HOSTS_ABSENT : HOSTS_UNREAD;
+    bool is_certain = scan_file(fd, &scan);
     gs_sys_close(fd);
-    end_word(&scan);
-    return scan.is_found;
+    if (scan.is_found)
+        return HOSTS_PRESENT;
+    return is_certain ? HOSTS_ABSENT : HOSTS_UNREAD;
 }

@@ -5,13 +5,17 @@
 
 #include "base/hidden.h"
 
-#include <stdbool.h>
-
 extern GS_HIDDEN const char *gs_hosts_file; /* tests change it */
 
-/* Whether the first 64 KiB of the file have an address of the family (AF_UNSPEC: any) for the name.
- * Never waits for a disk: what is not in the caches of the kernel is not found. Needs some 5 KiB of
- * stack. */
-bool gs_hosts_file_has(const char *name, int family);
+enum hosts_entry {
+    HOSTS_ABSENT,
+    HOSTS_PRESENT,
+    HOSTS_UNREAD, /* not in what could be read */
+};
+
+/* Find out whether the file has an address of the family (AF_UNSPEC: any) for the name. Reads the
+ * first 64 KiB, and never waits for a disk: only what is in the caches of the kernel is read. Needs
+ * some 5 KiB of stack. */
+enum hosts_entry gs_hosts_file_find(const char *name, int family);
 
 #endif

@@ -2,6 +2,9 @@
  * while a waiter is completed: that may free the waiter, and its reference may be the last one. So
  * a kernel thread that has found waiters does not use the record any more.
  *
+ * A resolver cannot be told that nobody waits: as long as it has the record, it is as a kernel
+ * thread that is running.
+ *
  *                                  in the table   users   freed by
  *     gs_look_up_new                    no          1
  *     started, and joined               yes         n
@@ -9,7 +12,9 @@
  *     the last user has released it
  *         while it was queued           no          0     that call
  *         while it was running          no          0     the kernel thread: `discard`
- *         before `complete` got the lock no         0     the kernel thread: `complete` */
+ *         before `complete` got the lock no         0     the kernel thread: `complete`
+ *         while a resolver had it       no          0     gs_look_up_complete
+ *     a fork, and the resolver is the child's  no    any  gs_look_up_discard */
 #include "base/look_up.h"
 
 #include "base/atfork.h"
@@ -24,6 +29,8 @@
 
 struct look_up {
     struct job job;
+    struct pool_user *user;
+    struct resolver *resolver; /* NULL: the pool makes it */
     struct resolution *resolution;
     struct look_up *next; /* in the bucket */
     bool is_done;         /* without a kernel thread */
@@ -62,14 +69,15 @@ static struct look_up **bucket_of(const struct resolution *resolution)
 static struct look_up *find(const struct resolution *resolution, const struct pool_user *user)
 {
     struct look_up *at = *bucket_of(resolution);
-    while (at && (at->job.user != user || !gs_resolution_is_same(at->resolution, resolution)))
+    while (at && (at->user != user || !gs_resolution_is_same(at->resolution, resolution)))
         at = at->next;
     return at;
 }
 
-static void make_known(struct look_up *look_up)
+static void make_known(struct look_up *look_up, struct pool_user *user)
 {
     struct look_up **bucket = bucket_of(look_up->resolution);
+    look_up->user = user;
     look_up->next = *bucket;
     look_up->is_known = true;
     *bucket = look_up;
@@ -92,7 +100,7 @@ static void free_look_up(struct look_up *look_up)
     free(look_up);
 }
 
-/* ---- In a kernel thread of the pool ---- */
+/* ---- In a kernel thread of the pool, or of a resolver ---- */
 
 static void run(void *argument)
 {
@@ -104,9 +112,8 @@ static void discard(struct job *job)
     free_look_up(gs_container_of(job, struct look_up, job));
 }
 
-static void complete_all(struct job *job)
+void gs_look_up_complete(struct look_up *look_up)
 {
-    struct look_up *look_up = gs_container_of(job, struct look_up, job);
     struct gs_list waiters;
     gs_list_init(&waiters);
     lock_all();
@@ -126,6 +133,29 @@ static void complete_all(struct job *job)
     }
 }
 
+static void complete(struct job *job)
+{
+    gs_look_up_complete(gs_container_of(job, struct look_up, job));
+}
+
+void gs_look_up_discard(struct look_up *look_up)
+{
+    free_look_up(look_up);
+}
+
+struct resolution *gs_look_up_resolution(struct look_up *look_up)
+{
+    return look_up->resolution;
+}
+
+bool gs_look_up_is_wanted(struct look_up *look_up)
+{
+    lock_all();
+    bool is_wanted = look_up->users;
+    unlock_all();
+    return is_wanted;
+}
+
 /* ---- In the kernel thread of the waiter ---- */
 
 struct look_up *gs_look_up_new(const char *node, const char *service, const struct addrinfo *hints)
@@ -134,7 +164,7 @@ struct look_up *gs_look_up_new(const char *node, const char *service, const stru
     if (!look_up)
         return NULL;
     *look_up = (struct look_up){
-        .job = {.fn = run, .argument = look_up, .complete = complete_all, .discard = discard},
+        .job = {.fn = run, .argument = look_up, .complete = complete, .discard = discard},
         .resolution = gs_resolution_new(node, service, hints),
         .users = 1,
     };
@@ -157,17 +187,29 @@ bool gs_look_up_is_done(const struct look_up *look_up)
     return look_up->is_done;
 }
 
-int gs_look_up_start(struct look_up_waiter *waiter, struct pool_user *user)
+bool gs_look_up_is_foreign(const struct look_up *look_up)
+{
+    return !look_up->is_done && look_up->job.kind == JOB_NAME && look_up->resolution->is_in_no_file;
+}
+
+static int submit(struct look_up *look_up, struct pool_user *user, struct resolver *resolver)
+{
+    look_up->resolver = resolver;
+    return resolver ? resolver->ask(resolver, look_up) : gs_pool_submit(user, &look_up->job);
+}
+
+int gs_look_up_start(struct look_up_waiter *waiter, struct pool_user *user,
+                     struct resolver *resolver)
 {
     struct look_up *own = waiter->look_up;
     lock_all();
     struct look_up *same = find(own->resolution, user);
-    int err = same ? 0 : gs_pool_submit(user, &own->job);
+    int err = same ? 0 : submit(own, user, resolver);
     if (same) {
         waiter->look_up = same;
         same->users++;
     } else if (!err) {
-        make_known(own);
+        make_known(own, user);
     }
     if (!err) {
         waiter->is_waiting = true;
@@ -190,14 +232,14 @@ bool gs_look_up_leave(struct look_up_waiter *waiter)
     return was_waiting;
 }
 
-/* The caller has the lock, and has released the last reference. Returns whether no kernel thread
- * frees the record. */
+/* The caller has the lock, and has released the last reference. Returns whether neither a kernel
+ * thread nor a resolver frees the record. */
 static bool give_up(struct look_up *look_up)
 {
     if (!look_up->is_known)
         return true;
     forget(look_up);
-    return gs_pool_cancel(&look_up->job) == JOB_QUEUED;
+    return !look_up->resolver && gs_pool_cancel(&look_up->job) == JOB_QUEUED;
 }
 
 void gs_look_up_release(struct look_up *look_up)

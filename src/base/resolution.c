@@ -61,6 +61,8 @@ bool gs_resolution_run_here(struct resolution *resolution)
     resolution->hints.ai_flags |= AI_NUMERICHOST | AI_NUMERICSERV;
     gs_resolution_run(resolution);
     resolution->hints.ai_flags = flags;
+    for (struct addrinfo *at = resolution->addresses; at; at = at->ai_next)
+        at->ai_flags = flags;
     return is_numeric || resolution->result != EAI_NONAME;
 }
 
@@ -74,12 +76,14 @@ static bool is_numeric(const char *node)
     return true;
 }
 
-enum job_kind gs_resolution_kind(const struct resolution *resolution)
+enum job_kind gs_resolution_kind(struct resolution *resolution)
 {
     const char *node = resolution->node;
-    bool is_local =
-        !node || is_numeric(node) || gs_hosts_file_has(node, resolution->hints.ai_family);
-    return is_local ? JOB_LOCAL_NAME : JOB_NAME;
+    if (!node || is_numeric(node))
+        return JOB_LOCAL_NAME;
+    enum hosts_entry entry = gs_hosts_file_find(node, resolution->hints.ai_family);
+    resolution->is_in_no_file = entry == HOSTS_ABSENT;
+    return entry == HOSTS_PRESENT ? JOB_LOCAL_NAME : JOB_NAME;
 }
 
 /* ---- The call ---- */
@@ -166,5 +170,7 @@ void gs_resolution_free(struct resolution *resolution)
 {
     if (resolution->addresses)
         freeaddrinfo(resolution->addresses);
+    if (resolution->services)
+        freeaddrinfo(resolution->services);
     free(resolution);
 }

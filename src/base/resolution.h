@@ -1,5 +1,6 @@
 /* A call of getaddrinfo, which may wait for a name server and cannot be interrupted. It has copies
- * of its arguments, so that it can be abandoned. */
+ * of its arguments, so that it can be abandoned. A resolver on an event loop (dns/dns.h) may give
+ * the result in place of getaddrinfo. */
 #ifndef GS_BASE_RESOLUTION_H
 #define GS_BASE_RESOLUTION_H
 
@@ -10,7 +11,9 @@
 struct resolution {
     const char *node, *service; /* in `text`, or NULL */
     struct addrinfo hints, *addresses;
-    int result;
+    struct addrinfo *services; /* for a resolver: the service with each type of socket; or NULL */
+    int result;                /* as getaddrinfo returns it */
+    bool is_in_no_file;        /* the hosts file was read, and lacks the name */
     char text[];
 };
 
@@ -27,7 +30,7 @@ bool gs_resolution_run_here(struct resolution *resolution);
 
 /* Which kernel threads should make the call: those for names that this machine knows, or others.
  * Never waits; needs some 6 KiB of stack. */
-enum job_kind gs_resolution_kind(const struct resolution *resolution);
+enum job_kind gs_resolution_kind(struct resolution *resolution);
 
 /* Make the call. */
 void gs_resolution_run(struct resolution *resolution);

@@ -25,7 +25,7 @@ static uint32_t hash_path(struct gs_http_text path)
 
 static size_t page_bytes(const struct gs_http_page *page)
 {
-    return sizeof *page + page->path.n + page->head.n +
+    return sizeof *page + page->path.n + page->head.n + page->http2_fields_n +
            (page->body ? (size_t)page->stat.st_size : 0);
 }
 
@@ -122,6 +122,17 @@ void gs_http_cache_insert(struct gs_http_cache *cache, struct gs_http_page *page
     cache->bytes += bytes;
     cache->descriptors += descriptors;
     cache->count++;
+}
+
+void gs_http_cache_set_fields(struct gs_http_cache *cache, struct gs_http_page *page,
+                              struct gs_http2_fields *fields, size_t n)
+{
+    bool is_cached = gs_http_cache_find(cache, page->path) == page;
+    page->http2_fields = fields;
+    page->http2_fields_n = n;
+    cache->bytes += is_cached ? n : 0;
+    while (cache->bytes > cache->max_bytes)
+        gs_http_cache_remove(cache, cache->oldest);
 }
 
 void gs_http_cache_revalidate(struct gs_http_cache *cache, struct gs_http_page *page,

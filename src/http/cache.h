@@ -33,6 +33,11 @@ struct gs_http_page *gs_http_cache_find(const struct gs_http_cache *cache,
 void gs_http_cache_insert(struct gs_http_cache *cache, struct gs_http_page *page,
                           uint64_t validated_ns);
 
+/* Keep the fields, of n bytes, with a page that has none; it may be in the cache. The page takes
+ * them. */
+void gs_http_cache_set_fields(struct gs_http_cache *cache, struct gs_http_page *page,
+                              struct gs_http2_fields *fields, size_t n);
+
 /* Record that a cached page still matched its file at validated_ns. */
 void gs_http_cache_revalidate(struct gs_http_cache *cache, struct gs_http_page *page,
                               uint64_t validated_ns);

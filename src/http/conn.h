@@ -75,6 +75,7 @@ enum gs_http_handled {
     GS_HTTP_HANDLED, /* its response is in the output; the connection may be closing now */
     GS_HTTP_WAITING, /* for its body or its file, depending on the state */
     GS_HTTP_BLOCKED, /* until the output is empty */
+    GS_HTTP_CROWDED, /* HTTP/2: until other files were sent, or there are more descriptors */
 };
 
 /* ---- In conn.c ---- */

@@ -115,6 +115,9 @@ static enum gs_http_handled respond(struct gs_http_conn *conn,
                                     const struct gs_http_request *request,
                                     struct gs_http_page *page, unsigned status, uint64_t now_ns)
 {
+    if (page && page->fd >= 0 && gs_http2_speaks(conn) && request->method == GS_HTTP_GET &&
+        !gs_http2_may_keep_file(conn, page))
+        return GS_HTTP_CROWDED;
     if (!prepare_output(conn, !page || !request->range.bytes, now_ns))
         return GS_HTTP_BLOCKED;
     struct gs_http_response response = {

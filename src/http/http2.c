@@ -56,6 +56,11 @@ void gs_http2_end(struct gs_http_conn *conn, uint64_t now_ns)
     conn->service->http2->end(conn, now_ns);
 }
 
+bool gs_http2_may_keep_file(struct gs_http_conn *conn, const struct gs_http_page *page)
+{
+    return conn->service->http2->may_keep(conn, page);
+}
+
 void gs_http2_free(struct gs_http_conn *conn)
 {
     if (conn->http2) /* there was memory for it */

@@ -36,6 +36,9 @@ struct gs_http2_operations {
     /* The load is complete. */
     void (*loaded)(struct gs_http_conn *conn, struct gs_http_load *load, uint64_t now_ns);
 
+    /* Whether it may keep this open file until it was sent, too. */
+    bool (*may_keep)(struct gs_http_conn *conn, const struct gs_http_page *page);
+
     /* End the session: the peer was too slow, or idle for too long. */
     void (*end)(struct gs_http_conn *conn, uint64_t now_ns);
 };
@@ -81,6 +84,8 @@ void gs_http2_resume(struct gs_http_conn *conn, uint64_t now_ns);
 void gs_http2_loaded(struct gs_http_conn *conn, struct gs_http_load *load, uint64_t now_ns);
 void gs_http2_end(struct gs_http_conn *conn, uint64_t now_ns);
 void gs_http2_free(struct gs_http_conn *conn);
+
+bool gs_http2_may_keep_file(struct gs_http_conn *conn, const struct gs_http_page *page);
 
 /* In the state HEAD, in which a connection of HTTP/2 stays until its end, without output. */
 bool gs_http2_is_idle(const struct gs_http_conn *conn);

@@ -1,7 +1,7 @@
 /* A page: a file as it was when it was loaded, with the head of its response already built.
  * Immutable once complete, except for the Date in its head, which is updated while no output refers
- * to the page, and for validated_ns, used_ns, compared_ns, is_revalidating, http2_fields and the
- * links, which belong to the cache that contains it. */
+ * to the page, and for validated_ns, used_ns, compared_ns, is_revalidating, http2_fields, its size
+ * and the links, which belong to the cache that contains it. */
 #ifndef GS_HTTP_PAGE_H
 #define GS_HTTP_PAGE_H
 
@@ -41,6 +41,7 @@ struct gs_http_page {
     struct gs_http_text head; /* all of a 200 response's, with a blank Date at GS_HTTP_PAGE_DATE */
     char *body;               /* behind the head; NULL: in fd */
     struct gs_http2_fields *http2_fields; /* those of the head (http2/fields.c); NULL: not made */
+    size_t http2_fields_n;                /* their memory */
 };
 
 #define GS_HTTP_SERVER_FIELD "Server: gossamer\r\n"

@@ -113,6 +113,30 @@ static unsigned store(struct gs_http_text name, struct gs_http_text value,
     }
 }
 
+bool gs_http_request_stores(struct gs_http_text name)
+{
+    static const char *const by_length[][2] = {
+        [4] = {"host"},
+        [5] = {"range"},
+        [6] = {"expect"},
+        [7] = {"referer"},
+        [8] = {"if-range", "if-match"},
+        [10] = {"connection", "user-agent"},
+        [13] = {"if-none-match"},
+        [14] = {"content-length"},
+        [17] = {"transfer-encoding", "if-modified-since"},
+        [19] = {"if-unmodified-since"},
+    };
+    if (name.n >= sizeof by_length / sizeof *by_length)
+        return false;
+    for (int i = 0; i < 2; i++) {
+        const char *known = by_length[name.n][i];
+        if (known && !memcmp(name.bytes, known, name.n))
+            return true;
+    }
+    return false;
+}
+
 static bool split_field(struct gs_http_text line, struct gs_http_text *ret_name,
                         struct gs_http_text *ret_value)
 {

@@ -27,6 +27,8 @@ void gs_http_options_default(struct gs_http_options *ret_options)
 int gs_http_service_new(const struct gs_http_options *options, int root_fd,
                         struct gs_http_counts *counts, struct gs_http_service **ret_service)
 {
+    if (options->fields && strlen(options->fields) > GS_HTTP_FIELDS_MAX)
+        return -EINVAL;
     struct gs_http_service *service = calloc(1, sizeof *service);
     char *path = malloc(options->max_request_line + 1);
     if (!service || !path) {

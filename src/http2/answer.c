@@ -65,6 +65,35 @@ void gs_http2_compact(struct gs_http2_session *session, struct gs_http2_stream *
     gs_http_service_free_output(session->conn->service, response);
 }
 
+/* ---- Files ----
+ * Each response that waits for a window may keep a file open. If these were most of those that the
+ * process may have, other connections would get none. */
+
+static const struct gs_http_page *file_of(const struct gs_http_output *output)
+{
+    for (uint32_t i = output->first; i < output->count; i++) {
+        const struct gs_http_page *page = output->segments[i].page;
+        if (page && page->fd >= 0)
+            return page;
+    }
+    return NULL;
+}
+
+bool gs_http2_may_keep(struct gs_http2_session *session, const struct gs_http_page *page)
+{
+    bool (*may_open_more)(void) = session->options->may_open_more;
+    if (!may_open_more || may_open_more())
+        return true;
+    const struct gs_http_page *kept = session->frames ? file_of(session->frames) : NULL;
+    for (const struct gs_http2_stream *stream = session->first; stream; stream = stream->next) {
+        const struct gs_http_page *other = stream->response ? file_of(stream->response) : NULL;
+        if (other && other == page)
+            return true;
+        kept = other ? other : kept;
+    }
+    return !kept || kept == page;
+}
+
 /* ---- Frames ---- */
 
 bool gs_http2_has_room(const struct gs_http_output *output)
@@ -127,10 +156,10 @@ static const struct gs_http2_fields *fields_of(const struct gs_http2_session *se
             gs_http2_split_head((struct gs_http_text){piece->bytes, (size_t)piece->n}, space);
         return space;
     }
-    const char *date = gs_http_service_date(service, session->now_ns);
+    (void)gs_http_service_date(service, session->now_ns);
     int64_t now = gs_http_service_wall_seconds(service, session->now_ns);
     *ret_head_n = page->head.n;
-    return gs_http2_page_fields(page, date, page->stat.st_mtim.tv_sec > now, space);
+    return gs_http2_page_fields(service, page, page->stat.st_mtim.tv_sec > now, space);
 }
 
 /* Clients that tell no priorities expect that large files share the connection, and do not keep a
@@ -185,6 +214,7 @@ struct context {
 
 static struct context enter(struct gs_http_conn *conn)
 {
+    gs_http2_session_of(conn)->frames = conn->output;
     struct context context = {conn->output, conn->flags};
     conn->output = NULL;
     return context;
@@ -250,6 +280,16 @@ void gs_http2_refuse_body(struct gs_http2_session *session, struct gs_http2_stre
     finish(session, stream, leave(conn, context));
 }
 
+/* It is tried to respond later. */
+static void wait_again(struct gs_http2_session *session, struct gs_http2_stream *stream,
+                       struct gs_http_output *response)
+{
+    if (response)
+        gs_http_service_free_output(session->conn->service, response);
+    gs_http2_set_state(session, stream, GS_HTTP2_READY);
+    gs_http2_shrink_head(session, stream);
+}
+
 /* While another stream's file is loaded, only what is cached can be answered: for the handler the
  * output is then in use. Without memory for that, even a cached page waits for the load. */
 bool gs_http2_answer(struct gs_http2_session *session, struct gs_http2_stream *stream,
@@ -276,8 +316,9 @@ bool gs_http2_answer(struct gs_http2_session *session, struct gs_http2_stream *s
         session->loading = stream;
         return true;
     }
-    if (handled == GS_HTTP_BLOCKED && busy) {
-        gs_http_service_free_output(conn->service, response);
+    if (handled == GS_HTTP_CROWDED || (handled == GS_HTTP_BLOCKED && busy)) {
+        wait_again(session, stream, response);
+        stream->awaits_file = handled == GS_HTTP_CROWDED;
         return false;
     }
     finish(session, stream, response);

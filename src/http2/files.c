@@ -158,17 +158,23 @@ static bool has_some(struct gs_http2_session *session)
     return is_some(gs_http2_memory(session));
 }
 
+static bool may_keep_more(struct gs_http2_session *session)
+{
+    session->frames = session->conn->output;
+    return gs_http2_may_keep(session, NULL);
+}
+
 /* Returns whether a request was answered: one, if there is some memory, so that the window tells
  * whether the next one may be. */
 static bool answer(struct gs_http2_session *session)
 {
-    bool has_answered = false;
+    bool has_answered = false, may_keep = may_keep_more(session);
     struct gs_http2_stream *next;
     for (struct gs_http2_stream *stream = session->first; stream && may_answer(session);
          stream = next) {
         next = stream->next;
-        if (stream->state == GS_HTTP2_READY && has_memory(session, stream) &&
-            gs_http2_answer(session, stream, NULL))
+        if (stream->state == GS_HTTP2_READY && (may_keep || !stream->awaits_file) &&
+            has_memory(session, stream) && gs_http2_answer(session, stream, NULL))
             has_answered = true;
         if (has_answered && has_some(session))
             break;
@@ -210,15 +216,13 @@ static bool has_ended(const struct gs_http2_session *session)
 }
 
 /* The heads of many requests take much memory, and what they were received in, little: so it is
- * kept until the load is complete, or the output sent, for which the peer need send nothing. If too
- * much is left for that, requests in it are refused. */
-static bool must_wait(struct gs_http2_session *session, size_t left)
+ * kept until the load is complete, or the output sent, for which the peer need send nothing. If it
+ * is too much for that, some more of it is taken. */
+static bool must_wait(const struct gs_http2_session *session, size_t left)
 {
     const struct gs_http_conn *conn = session->conn;
     size_t memory = gs_http2_memory(session);
-    bool should_wait = (conn->load || conn->output) && is_much(memory);
-    session->is_crowded = should_wait && memory + left > GS_HTTP2_MEMORY_MAX;
-    return should_wait && !session->is_crowded;
+    return (conn->load || conn->output) && is_much(memory) && memory + left <= GS_HTTP2_MEMORY_MAX;
 }
 
 /* Returns how many bytes were taken. */
@@ -241,17 +245,15 @@ static size_t process(struct gs_http2_session *session, const char *bytes, size_
 
 /* ---- Memory ---- */
 
-/* At the end of each operation, unless a field is incomplete: for one of the size that is allowed,
- * libnghttp2 takes more, until --header-timeout at most. was_blocked: the peer did not take what
- * was sent before; then it would not take the reason, either. */
+/* At the end of each operation. was_blocked: the peer did not take what was sent before; then it
+ * would not take the reason, either. */
 static void limit_memory(struct gs_http2_session *session, bool was_blocked)
 {
     const struct gs_http_conn *conn = session->conn;
     size_t all = sizeof *session + gs_http2_memory(session) + session->input_n;
-    bool may_be_much = session->base.is_in_header && !session->is_ending;
-    if (conn->state == GS_HTTP_CONN_CLOSED || may_be_much || all <= GS_HTTP2_KEPT_MAX)
+    if (conn->state == GS_HTTP_CONN_CLOSED || all <= GS_HTTP2_KEPT_MAX)
         return;
-    gs_http2_end_abuse(session);
+    gs_http2_end_overload(session);
     if (was_blocked)
         fail(session);
     else
@@ -347,6 +349,11 @@ static void free_session(struct gs_http_conn *conn)
     conn->http2 = NULL;
 }
 
+static bool may_keep(struct gs_http_conn *conn, const struct gs_http_page *page)
+{
+    return gs_http2_may_keep(gs_http2_session_of(conn), page);
+}
+
 /* ---- Streams ---- */
 
 static void on_end(struct gs_http2_session *session, struct gs_http2_stream *stream)
@@ -357,6 +364,8 @@ static void on_end(struct gs_http2_session *session, struct gs_http2_stream *str
 
 static void on_head(struct gs_http2_session *session, struct gs_http2_stream *stream, bool is_end)
 {
+    if (is_some(gs_http2_memory(session)))
+        gs_http2_shrink_head(session, stream);
     if (is_end) {
         on_end(session, stream);
     } else {
@@ -386,7 +395,9 @@ static void on_close(struct gs_http2_session *session, struct gs_http2_stream *s
         session->loading = NULL;
 }
 
+/* Cookies may take more memory than all else of a request, and nobody reads them. */
 static const struct gs_http2_user files = {
+    .keeps = gs_http_request_stores,
     .on_head = on_head,
     .on_body = on_body,
     .on_end = on_end,
@@ -426,6 +437,7 @@ const struct gs_http2_operations *gs_http2_operations(void)
         .receive = receive,
         .resume = resume,
         .loaded = loaded,
+        .may_keep = may_keep,
         .end = end,
     };
     return &operations;

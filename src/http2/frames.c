@@ -85,6 +85,8 @@ void gs_http2_frames_init(struct gs_http2_session *session)
 size_t gs_http2_look_at(struct gs_http2_session *session, const char *bytes, size_t n)
 {
     size_t at = skip(&session->payload_left, n);
+    if (at && !session->payload_left)
+        return at;
     while (at < n && session->header_n < header_need(session))
         session->header[session->header_n++] = (uint8_t)bytes[at++];
     if (session->header_n < header_need(session))

@@ -41,11 +41,21 @@ void gs_http2_note_use(struct gs_http2_session *session, size_t n)
         session->work = add(session->work, 1);
 }
 
-void gs_http2_end_abuse(struct gs_http2_session *session)
+static void end(struct gs_http2_session *session, uint64_t *counter)
 {
     if (!session->is_ending)
-        gs_http_count(&session->counts->http2_abuses, 1);
+        gs_http_count(counter, 1);
     gs_http2_terminate(session, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+void gs_http2_end_abuse(struct gs_http2_session *session)
+{
+    end(session, &session->counts->http2_abuses);
+}
+
+void gs_http2_end_overload(struct gs_http2_session *session)
+{
+    end(session, &session->counts->http2_overloads);
 }
 
 static bool take(struct gs_http2_session *session, unsigned *budget)

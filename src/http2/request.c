@@ -22,16 +22,23 @@ static size_t head_max(const struct gs_http2_session *session)
     return options->max_request_line + options->max_header + 64;
 }
 
+/* Returns whether n more bytes are allowed, and there was memory for what is kept. */
+static bool may_add(const struct gs_http2_session *session, struct gs_http2_stream *stream,
+                    size_t n)
+{
+    if (stream->status || stream->is_broken)
+        return false;
+    if (stream->head_n + stream->dropped_n + n > head_max(session))
+        stream->status = stream->version ? 431 : 414;
+    return !stream->status;
+}
+
 /* Have room for n more bytes. Returns false if the head is too large, or there is no memory. */
 static bool reserve(struct gs_http2_session *session, struct gs_http2_stream *stream, size_t n)
 {
     size_t need = stream->head_n + n;
-    if (stream->status || stream->is_broken)
+    if (!may_add(session, stream, n))
         return false;
-    if (need > head_max(session)) {
-        stream->status = stream->version ? 431 : 414;
-        return false;
-    }
     if (need <= stream->head_size)
         return true;
     size_t size = stream->head_size ? stream->head_size : 128;
@@ -65,6 +72,7 @@ static void append_host(struct gs_http2_session *session, struct gs_http2_stream
 {
     if (!host.bytes || !reserve(session, stream, sizeof "Host: \r\n" - 1 + host.n))
         return;
+    stream->lines++;
     put(stream, GS_HTTP_TEXT("Host: "));
     put(stream, host);
     put(stream, GS_HTTP_TEXT("\r\n"));
@@ -97,6 +105,21 @@ static bool continues_cookie(struct gs_http2_stream *stream, struct gs_http_text
     return was_cookie && stream->is_cookie_last && !stream->status && !stream->is_broken;
 }
 
+static void put_field(struct gs_http2_stream *stream, struct gs_http_text name,
+                      struct gs_http_text value, bool is_cookie)
+{
+    if (is_cookie) {
+        stream->head_n -= 2; /* the end of its line */
+        put(stream, GS_HTTP_TEXT("; "));
+    } else {
+        put(stream, name);
+        put(stream, GS_HTTP_TEXT(": "));
+    }
+    put(stream, value);
+    put(stream, GS_HTTP_TEXT("\r\n"));
+}
+
+/* What is not kept counts for the limits as if it were. */
 static void append_field(struct gs_http2_session *session, struct gs_http2_stream *stream,
                          struct gs_http_text name, struct gs_http_text value)
 {
@@ -108,17 +131,15 @@ static void append_field(struct gs_http2_session *session, struct gs_http2_strea
     if (value.n > session->options->max_header)
         stream->status = 431;
     bool is_cookie = continues_cookie(stream, name);
-    if (!reserve(session, stream, name.n + value.n + 4))
+    size_t n = is_cookie ? value.n + 2 : name.n + value.n + 4;
+    bool is_kept = !session->user->keeps || session->user->keeps(name);
+    if (!(is_kept ? reserve(session, stream, n) : may_add(session, stream, n)))
         return;
-    if (is_cookie) {
-        stream->head_n -= 2; /* the end of its line */
-        put(stream, GS_HTTP_TEXT("; "));
-    } else {
-        put(stream, name);
-        put(stream, GS_HTTP_TEXT(": "));
-    }
-    put(stream, value);
-    put(stream, GS_HTTP_TEXT("\r\n"));
+    stream->lines += !is_cookie;
+    if (is_kept)
+        put_field(stream, name, value, is_cookie);
+    else
+        stream->dropped_n += (uint32_t)n;
 }
 
 static void keep(nghttp2_rcbuf **kept, nghttp2_rcbuf *value)
@@ -159,27 +180,101 @@ static void drop(nghttp2_rcbuf **kept)
 
 void gs_http2_drop_header(struct gs_http2_session *session)
 {
-    session->base.is_in_header = false;
     drop(&session->method);
     drop(&session->path);
     drop(&session->authority);
 }
 
-void gs_http2_free_head(struct gs_http2_session *session, struct gs_http2_stream *stream)
+/* ---- Heads that wait ----
+ * The requests for the parts of a page have the same fields, which their heads share: so those of
+ * 100 requests that wait for a window take little more memory than their streams. */
+
+#define SHARED_MAX 4096u /* a larger head takes more memory than its response, which is made */
+
+struct gs_http2_shared {
+    size_t references, n;
+    char bytes[];
+};
+
+/* The head is complete. Returns where the fields are; 0: it has none. */
+static size_t fields_at(const struct gs_http2_stream *stream)
 {
-    gs_http2_release(session, stream->head);
-    stream->head = NULL;
-    stream->head_n = stream->head_size = stream->version = 0;
+    size_t at = stream->version + sizeof VERSION "\r\n" - 1;
+    return stream->version && !stream->status && !stream->is_broken && at < stream->head_n ? at : 0;
 }
 
-/* The head may wait. */
-static void shrink(struct gs_http2_session *session, struct gs_http2_stream *stream)
+static struct gs_http2_shared *new_shared(struct gs_http2_session *session, const char *bytes,
+                                          size_t n)
 {
+    struct gs_http2_shared *shared = gs_http2_realloc(session, NULL, sizeof *shared + n);
+    if (!shared)
+        return NULL;
+    *shared = (struct gs_http2_shared){.n = n};
+    memcpy(shared->bytes, bytes, n);
+    session->shared = shared;
+    return shared;
+}
+
+static void share(struct gs_http2_session *session, struct gs_http2_stream *stream)
+{
+    size_t at = fields_at(stream), n = stream->head_n - at;
+    struct gs_http2_shared *shared = session->shared;
+    if (!at || stream->shared || n > SHARED_MAX)
+        return;
+    if (!shared || shared->n != n || memcmp(shared->bytes, stream->head + at, n) != 0)
+        shared = new_shared(session, stream->head + at, n);
+    if (!shared)
+        return;
+    shared->references++;
+    stream->shared = shared;
+    stream->head_n = (uint32_t)at;
+}
+
+static void release_shared(struct gs_http2_session *session, struct gs_http2_stream *stream)
+{
+    struct gs_http2_shared *shared = stream->shared;
+    stream->shared = NULL;
+    if (!shared || --shared->references)
+        return;
+    if (session->shared == shared)
+        session->shared = NULL;
+    gs_http2_release(session, shared);
+}
+
+void gs_http2_shrink_head(struct gs_http2_session *session, struct gs_http2_stream *stream)
+{
+    share(session, stream);
     char *head = stream->head_n ? gs_http2_realloc(session, stream->head, stream->head_n) : NULL;
     if (!head)
         return;
     stream->head = head;
     stream->head_size = stream->head_n;
+}
+
+/* Returns false if there is no memory. */
+static bool complete(struct gs_http2_session *session, struct gs_http2_stream *stream)
+{
+    const struct gs_http2_shared *shared = stream->shared;
+    if (!shared)
+        return true;
+    size_t n = stream->head_n + shared->n;
+    char *head = gs_http2_realloc(session, stream->head, n);
+    if (!head)
+        return false;
+    memcpy(head + stream->head_n, shared->bytes, shared->n);
+    stream->head = head;
+    stream->head_n = stream->head_size = (uint32_t)n;
+    release_shared(session, stream);
+    return true;
+}
+
+void gs_http2_free_head(struct gs_http2_session *session, struct gs_http2_stream *stream)
+{
+    release_shared(session, stream);
+    gs_http2_release(session, stream->head);
+    stream->head = NULL;
+    stream->head_n = stream->head_size = stream->version = 0;
+    stream->dropped_n = stream->lines = 0;
 }
 
 void gs_http2_end_header(struct gs_http2_session *session, struct gs_http2_stream *stream)
@@ -188,8 +283,6 @@ void gs_http2_end_header(struct gs_http2_session *session, struct gs_http2_strea
     if (reserve(session, stream, 2))
         put(stream, GS_HTTP_TEXT("\r\n"));
     gs_http2_drop_header(session);
-    if (gs_http2_memory(session) > GS_HTTP2_MEMORY_MAX / 4)
-        shrink(session, stream);
 }
 
 /* ---- Parsing ---- */
@@ -215,6 +308,14 @@ static unsigned refuse(struct gs_http_text head, unsigned status,
     return status;
 }
 
+/* The parser sees only what is kept. The limits are for a request whose line is valid. */
+static bool has_too_much(const struct gs_http_options *options,
+                         const struct gs_http2_stream *stream, struct gs_http_text fields)
+{
+    return fields.bytes && (fields.n - 2 + stream->dropped_n > options->max_header ||
+                            stream->lines > options->max_fields);
+}
+
 static unsigned parse(const struct gs_http2_session *session, const struct gs_http2_stream *stream,
                       struct gs_http_request *ret_request)
 {
@@ -224,12 +325,15 @@ static unsigned parse(const struct gs_http2_session *session, const struct gs_ht
         return refuse(head, stream->status, ret_request);
     if (gs_http_find_head_end(head.bytes, head.n, &scanned) != (ssize_t)head.n)
         return refuse(head, 400, ret_request);
-    return gs_http_request_parse(head, session->options, ret_request);
+    unsigned status = gs_http_request_parse(head, session->options, ret_request);
+    return has_too_much(session->options, stream, ret_request->fields) ? 431 : status;
 }
 
 unsigned gs_http2_parse(struct gs_http2_session *session, struct gs_http2_stream *stream,
                         struct gs_http_request *ret_request)
 {
+    if (!complete(session, stream))
+        return refuse((struct gs_http_text){stream->head, stream->head_n}, 503, ret_request);
     set_version(stream, VERSION);
     unsigned status = parse(session, stream, ret_request);
     set_version(stream, LOGGED_VERSION);

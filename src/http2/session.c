@@ -2,8 +2,8 @@
 #include "http2/streams.h"
 
 #include <errno.h>
+#include <stdlib.h>
 
-#define CONTINUATIONS_MAX 8
 #define ACKS_MAX 200
 #define SETTINGS_MAX 32
 #define TABLE_SIZE 4096                         /* of the peer's fields */
@@ -42,16 +42,32 @@ bool gs_http2_is_over(const struct gs_http2_session *session)
            !nghttp2_session_want_write(session->nghttp2);
 }
 
+/* While a field is incomplete, it is not limited by its length. */
+static size_t allocated_max(const struct gs_http2_session *session)
+{
+    size_t max = session->header_block == GS_HTTP2_PASSING ? GS_HTTP2_KEPT_MAX : GS_HTTP2_ABUSE_MAX;
+    return max + session->memory_more;
+}
+
 size_t gs_http2_take(struct gs_http2_session *session, const char *bytes, size_t n)
 {
     size_t part = gs_http2_look_at(session, bytes, n);
+    struct gs_http_text now = {bytes, part};
     if (session->is_ending)
         return part;
-    ssize_t taken = nghttp2_session_mem_recv(session->nghttp2, (const uint8_t *)bytes, part);
+    if (!gs_http2_gather(session, &now))
+        return 0;
+    if (!now.n)
+        return part;
+    char *gathered = gs_http2_take_gathered(session);
+    ssize_t taken = nghttp2_session_mem_recv(session->nghttp2, (const uint8_t *)now.bytes, now.n);
+    free(gathered);
     if (taken == NGHTTP2_ERR_BAD_CLIENT_MAGIC || taken == NGHTTP2_ERR_NOMEM)
         return 0;
-    if (taken < 0 || session->allocated > GS_HTTP2_ABUSE_MAX + session->memory_more)
+    if (taken < 0)
         gs_http2_end_abuse(session);
+    else if (session->allocated > allocated_max(session))
+        gs_http2_end_overload(session);
     return part;
 }
 
@@ -78,7 +94,7 @@ static int set_options(const struct gs_http2_session *session, nghttp2_option *o
     nghttp2_option_set_max_send_header_block_length(option, RESPONSE_HEADER_MAX);
     nghttp2_option_set_max_settings(option, SETTINGS_MAX);
     nghttp2_option_set_max_outbound_ack(option, ACKS_MAX);
-    nghttp2_option_set_max_continuations(option, CONTINUATIONS_MAX);
+    nghttp2_option_set_max_continuations(option, GS_HTTP2_CONTINUATIONS_MAX);
     nghttp2_option_set_builtin_recv_extension_type(option, NGHTTP2_PRIORITY_UPDATE);
     /* limits.c counts them, by the clock that it is given. */
     nghttp2_option_set_stream_reset_rate_limit(option, UINT32_MAX, UINT32_MAX);
@@ -126,6 +142,7 @@ void gs_http2_session_done(struct gs_http2_session *session)
     while (session->first)
         gs_http2_free_stream(session, session->first);
     gs_http2_drop_header(session);
+    free(gs_http2_take_gathered(session));
     nghttp2_session_del(session->nghttp2);
     session->nghttp2 = NULL;
 }

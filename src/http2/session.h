@@ -18,7 +18,7 @@
  * allocator adds, a connection takes about 64 KiB. */
 #define GS_HTTP2_KEPT_MAX ((size_t)57 << 10)
 
-/* So does one that has this meanwhile. */
+/* So does one that has this meanwhile, when a header block was complete. */
 #define GS_HTTP2_ABUSE_MAX ((size_t)96 << 10)
 #define GS_HTTP2_STREAMS_MAX 100
 
@@ -42,6 +42,8 @@ enum gs_http2_stream_state {
     GS_HTTP2_ANSWERING, /* its response was given to libnghttp2 */
 };
 
+struct gs_http2_shared; /* fields of heads that wait (request.c) */
+
 struct gs_http2_stream {
     struct gs_http2_stream *next, **link; /* in the order of their arrival */
     int32_t id;
@@ -51,13 +53,17 @@ struct gs_http2_stream {
     bool is_cookie_last;   /* of the fields so far */
     bool has_priority;     /* its request has told its priority */
     bool is_broken;        /* memory for its head was exhausted */
+    bool awaits_file;      /* the session may not keep its file, beside others */
     bool is_read;          /* its body is wanted although the response is complete */
     uint16_t status;       /* to refuse it with, since its head is too large; 0: it is not */
     uint32_t head_n, head_size;
-    uint32_t version;  /* where in the head */
-    uint32_t log_size; /* memory of the response's line in the log */
-    char *head;        /* as in HTTP/1.1 */
-    uint64_t body_n;   /* received */
+    uint32_t dropped_n;             /* bytes of fields that are not kept there */
+    uint32_t lines;                 /* of fields, also of those */
+    uint32_t version;               /* where in the head */
+    uint32_t log_size;              /* memory of the response's line in the log */
+    char *head;                     /* as in HTTP/1.1 */
+    struct gs_http2_shared *shared; /* all behind its line; NULL: that is there */
+    uint64_t body_n;                /* received */
     union {
         struct gs_http_output *response; /* what is left of it; NULL: none */
         void *data;                      /* of another user than files.c */
@@ -66,8 +72,20 @@ struct gs_http2_stream {
 
 struct gs_http2_session;
 
+/* The bytes that are received next are of: */
+enum gs_http2_block {
+    GS_HTTP2_OUTSIDE,   /* no header block */
+    GS_HTTP2_GATHERING, /* one that is kept */
+    GS_HTTP2_PASSING,   /* one that is too large for that */
+};
+
+#define GS_HTTP2_CONTINUATIONS_MAX 8u
+
 /* What the streams are for: the files of a service (files.c), or the handlers of an application. */
 struct gs_http2_user {
+    /* Whether fields of this name are kept in the head; NULL: all are. */
+    bool (*keeps)(struct gs_http_text name);
+
     /* The head is complete, the body only if is_end. */
     void (*on_head)(struct gs_http2_session *session, struct gs_http2_stream *stream, bool is_end);
 
@@ -95,8 +113,9 @@ struct gs_http2_session {
     size_t memory_more;       /* than these limits, for streams that wait for a handler */
     bool is_consumed_by_user; /* the windows open when it calls nghttp2_session_consume_stream */
 
-    struct gs_http_conn *conn; /* of files.c, in the call in progress */
-    uint64_t now_ns;           /* of the call in progress */
+    struct gs_http_conn *conn;           /* of files.c, in the call in progress */
+    const struct gs_http_output *frames; /* its output, while a request is handled */
+    uint64_t now_ns;                     /* of the call in progress */
     nghttp2_session *nghttp2;
     nghttp2_mem memory;
     size_t allocated;               /* by libnghttp2, and of streams, */
@@ -109,10 +128,14 @@ struct gs_http2_session {
     bool is_ending;               /* because of an error: what is received is discarded */
     uint8_t header_n, header[13]; /* of the frame that is received next */
     uint32_t payload_left;        /* of the one before */
-    bool is_last;                 /* no more streams are handled */
-    bool is_crowded;              /* new streams are refused */
+    uint8_t header_block;         /* enum gs_http2_block */
+    unsigned block_frames;        /* complete, of that block */
+    char *gathered;               /* its bytes; NULL: none */
+    size_t gathered_n, gathered_size;
+    bool is_last; /* no more streams are handled */
     struct gs_http2_stream *first, **last;
     struct gs_http2_stream *loading;          /* whose conn->load is; NULL: none */
+    struct gs_http2_shared *shared;           /* the newest; NULL: no stream has one */
     nghttp2_rcbuf *method, *path, *authority; /* of the header block that is incomplete */
     char *unsent; /* a frame that had no room in the output; NULL: none */
     size_t unsent_n, unsent_size;
@@ -201,6 +224,16 @@ size_t gs_http2_look_at(struct gs_http2_session *session, const char *bytes, siz
 /* The peer has opened a stream. */
 void gs_http2_note_opened(struct gs_http2_session *session, int32_t id);
 
+/* ---- block.c ---- */
+
+/* Keep bytes that were looked at, if they belong to a header block that is incomplete. On return,
+ * *bytes is what libnghttp2 gets now: the same, all that is kept, or nothing. Returns false if
+ * there is no memory. */
+bool gs_http2_gather(struct gs_http2_session *session, struct gs_http_text *bytes);
+
+/* Returns what is kept, which becomes the caller's, and is not counted any more; or NULL. */
+char *gs_http2_take_gathered(struct gs_http2_session *session);
+
 /* ---- request.c ---- */
 
 /* libnghttp2 calls them. */
@@ -214,6 +247,9 @@ void gs_http2_end_header(struct gs_http2_session *session, struct gs_http2_strea
  * malformed one. */
 void gs_http2_drop_header(struct gs_http2_session *session);
 
+/* Have a head that waits take little memory. */
+void gs_http2_shrink_head(struct gs_http2_session *session, struct gs_http2_stream *stream);
+
 void gs_http2_free_head(struct gs_http2_session *session, struct gs_http2_stream *stream);
 
 /* Parse the head. Returns 0 or the status to refuse the request with. */
@@ -222,7 +258,8 @@ unsigned gs_http2_parse(struct gs_http2_session *session, struct gs_http2_stream
 
 /* ---- fields.c ---- */
 
-#define GS_HTTP2_FIELDS_MAX 32
+/* Those of the options, each of four bytes at least, and fewer than 16 others. */
+#define GS_HTTP2_FIELDS_MAX (GS_HTTP_FIELDS_MAX / 4 + 16)
 struct gs_http2_fields {
     size_t count;
     nghttp2_nv all[GS_HTTP2_FIELDS_MAX]; /* fewer, if they are kept */
@@ -231,10 +268,10 @@ struct gs_http2_fields {
 /* The fields of a head, of which they are parts; a body may follow it. Returns its length. */
 size_t gs_http2_split_head(struct gs_http_text head, struct gs_http2_fields *ret_fields);
 
-/* The fields of a page, which are kept with it, unless its modification is in the future. date:
- * where its service has the Date. Returns `space` if they are not kept. */
-const struct gs_http2_fields *gs_http2_page_fields(struct gs_http_page *page, const char *date,
-                                                   bool is_in_future,
+/* The fields of a page that the caller has a reference of, which are kept with it, unless its
+ * modification is in the future. Returns `space` if they are not kept. */
+const struct gs_http2_fields *gs_http2_page_fields(struct gs_http_service *service,
+                                                   struct gs_http_page *page, bool is_in_future,
                                                    struct gs_http2_fields *space);
 
 /* ---- answer.c ---- */
@@ -249,6 +286,10 @@ void gs_http2_refuse_body(struct gs_http2_session *session, struct gs_http2_stre
  */
 bool gs_http2_answer(struct gs_http2_session *session, struct gs_http2_stream *stream,
                      struct gs_http_load *load);
+
+/* Whether an open file may be kept for a response, beside those of others. page: NULL: a file that
+ * none of these is from. */
+bool gs_http2_may_keep(struct gs_http2_session *session, const struct gs_http_page *page);
 
 /* Log and count a response, of which nothing more is sent, and release it. */
 void gs_http2_end_response(struct gs_http2_session *session, struct gs_http2_stream *stream);
@@ -278,7 +319,8 @@ void gs_http2_note_use(struct gs_http2_session *session, size_t n);
 bool gs_http2_may_disturb(struct gs_http2_session *session);
 bool gs_http2_may_reset(struct gs_http2_session *session);
 
-/* End the session of a peer that has passed another limit. */
+/* End the session of a peer that has passed another limit, or because of its memory. */
 void gs_http2_end_abuse(struct gs_http2_session *session);
+void gs_http2_end_overload(struct gs_http2_session *session);
 
 #endif

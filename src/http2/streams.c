@@ -20,11 +20,9 @@ static int on_begin_headers(nghttp2_session *nghttp2, const nghttp2_frame *frame
     struct gs_http2_session *session = data;
     if (frame->hd.type != NGHTTP2_HEADERS || frame->headers.cat != NGHTTP2_HCAT_REQUEST)
         return 0;
-    bool may_open = has_room(session) && !session->is_crowded;
     struct gs_http2_stream *stream =
-        may_open ? gs_http2_realloc(session, NULL, sizeof *stream) : NULL;
+        has_room(session) ? gs_http2_realloc(session, NULL, sizeof *stream) : NULL;
     gs_http2_drop_header(session); /* of a malformed block, whose stream is not closed yet */
-    session->base.is_in_header = true;
     gs_http2_note_opened(session, frame->hd.stream_id);
     if (!stream) {
         refuse(nghttp2, frame->hd.stream_id);
@@ -74,10 +72,12 @@ static void on_head(struct gs_http2_session *session, struct gs_http2_stream *st
 {
     gs_http2_end_header(session, stream);
     stream->body_is_complete = is_end;
-    if (stream->is_broken || !has_room(session))
+    if (stream->is_broken || !has_room(session)) {
+        gs_http2_free_head(session, stream);
         refuse(session->nghttp2, stream->id);
-    else
+    } else {
         session->user->on_head(session, stream, is_end);
+    }
 }
 
 static void on_message(struct gs_http2_session *session, const nghttp2_frame *frame)
@@ -86,8 +86,6 @@ static void on_message(struct gs_http2_session *session, const nghttp2_frame *fr
         nghttp2_session_get_stream_user_data(session->nghttp2, frame->hd.stream_id);
     bool is_head = frame->hd.type == NGHTTP2_HEADERS;
     bool is_end = frame->hd.flags & NGHTTP2_FLAG_END_STREAM;
-    if (is_head)
-        session->base.is_in_header = false;
     if (!stream)
         gs_http2_drop_header(session);
     else if (is_head && stream->state == GS_HTTP2_HEAD)

@@ -1,13 +1,16 @@
-/* Internals of a client: its connections by host, and the connections of HTTP/1.
+/* Internals of a client: its connections by host, and what those of all versions have in common.
  *
- *     take:    slot of the host (in order) --> newest idle connection that is alive --> or dial
+ *     take:    slot of the host (in order) --> room on a shared connection (HTTP/2)
+ *                                          --> or newest idle connection that is alive --> or dial
  *     release: reusable? --> idle list of the host and of the client --> slot
  *              else      --> close                                   --> slot
+ *              (HTTP/2: when the last stream of the connection is released)
  *
  * Invariants, under the client's lock:
  *   1. A host is in the table as long as it has users: calls that use or wait for a connection, and
  *      idle connections.
- *   2. A connection is in both idle lists, or in none and belongs to one thread.
+ *   2. A connection is in both idle lists; or in none, and belongs to one thread, if it is one of
+ *      HTTP/1; or in the list of shared ones of its host, and has streams.
  *   3. With max_host_connections, each connection that is not idle has a slot of its host, and a
  *      holder of a slot dials only if the host has no idle connection: so there are never more.
  */
@@ -21,6 +24,7 @@
 #include <gossamer/list.h>
 #include <gossamer/sync.h>
 
+struct gs_http_client_http2;
 struct gs_tls_engine;
 
 /* ---- Proxies (proxy.c) ---- */
@@ -55,6 +59,11 @@ struct gs_http_client_host {
     unsigned users;
     struct gs_list idle; /* the newest first */
     unsigned idle_count;
+    struct gs_list shared; /* connections of HTTP/2 that have streams */
+    unsigned stream_limit; /* of a connection, as the server has told last; 0: unknown */
+    bool dials_freely;     /* its connections are not shared, as far as is known */
+    struct gs_semaphore
+        turn; /* to dial, unless it dials freely: others may share that connection */
     struct gs_semaphore slots;
     char key[]; /* "https://HOST:PORT", or "proxy://HOST:PORT" */
 };
@@ -77,7 +86,7 @@ struct gs_http_client_route {
     bool is_fresh;                            /* by no connection that was kept */
 };
 
-/* A connection of HTTP/1, which is the stream of one request after the other. */
+/* A connection. One of HTTP/1 is the stream of one request after the other. */
 struct gs_http_client_connection {
     struct gs_http_client_stream stream;
     struct gs_http_client *client;
@@ -86,9 +95,15 @@ struct gs_http_client_connection {
     uint64_t idle_since_ns;
     int fd;
 
+    /* HTTP/2 */
+    struct gs_http_client_http2 *http2; /* NULL: HTTP/1 */
+    struct gs_list in_shared;
+    unsigned streams; /* that were given out; under the client's lock */
+
     /* TLS */
     struct gs_tls_engine *engine; /* NULL: plain */
     bool has_ended;               /* the peer has ended its stream (close_notify) */
+    bool has_chosen_http2;        /* the server has, by ALPN */
 
     /* Received plaintext that has not been consumed */
     char *input;
@@ -112,6 +127,9 @@ GS_MUST_CHECK int gs_http_client_pool_take(struct gs_http_client *client,
 
 /* Keep a connection for others, or close it. */
 void gs_http_client_pool_give(struct gs_http_client_connection *connection, bool is_reusable);
+
+/* A stream of a connection of HTTP/2 has been released. */
+void gs_http_client_pool_leave(struct gs_http_client_connection *connection);
 
 /* ---- Connections (dial.c, transport.c) ---- */
 
@@ -147,6 +165,37 @@ static inline size_t gs_http_client_input_n(const struct gs_http_client_connecti
 
 /* Remove n bytes from the input, which is freed when it is empty. */
 void gs_http_client_input_consume(struct gs_http_client_connection *connection, size_t n);
+
+/* Whether the route may lead to a server of HTTP/2. */
+static inline bool gs_http_client_may_speak_http2(const struct gs_http_client *client,
+                                                  const struct gs_http_client_route *route)
+{
+    return route->url->is_https || (client->options.assumes_http2 && !route->proxy);
+}
+
+/* ---- HTTP/2 (http2.c, http2_stream.c; http2_missing.c without libnghttp2) ---- */
+
+/* Speak HTTP/2 on the connection. Returns 0, -ENOMEM, or -EPROTONOSUPPORT with a text. */
+GS_MUST_CHECK int gs_http_client_http2_start(struct gs_http_client_connection *connection);
+
+/* End it, before the connection is closed. */
+void gs_http_client_http2_end(struct gs_http_client_connection *connection);
+
+/* Returns how many streams may be open at the same time; 0: no more may be opened. */
+unsigned gs_http_client_http2_limit(const struct gs_http_client_connection *connection);
+
+/* Returns whether the server has told this limit. */
+bool gs_http_client_http2_knows_limit(const struct gs_http_client_connection *connection);
+
+/* Returns whether the limit is 0 for ever. */
+bool gs_http_client_http2_is_over(const struct gs_http_client_connection *connection);
+
+/* Returns whether an idle connection can be used. */
+bool gs_http_client_http2_is_alive(struct gs_http_client_connection *connection);
+
+/* Make a stream for a request. Returns 0 or -ENOMEM. */
+GS_MUST_CHECK int gs_http_client_http2_open(struct gs_http_client_connection *connection,
+                                            struct gs_http_client_stream **ret_stream);
 
 /* ---- HTTP/1 (http1.c) ---- */
 

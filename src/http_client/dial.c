@@ -123,6 +123,10 @@ int gs_http_client_dial(struct gs_http_client *client, const struct gs_http_clie
         err = open_tunnel(connection, route, deadline_ns);
     if (!err && route->url->is_https)
         err = secure(connection, route->url, deadline_ns);
+    bool is_http2 = connection->engine ? connection->has_chosen_http2
+                                       : gs_http_client_may_speak_http2(client, route);
+    if (!err && is_http2)
+        err = gs_http_client_http2_start(connection);
     if (err) {
         gs_http_client_connection_free(connection);
         return err;

@@ -278,19 +278,27 @@ static bool is_idempotent(const char *method)
     return false;
 }
 
+/* A body by function has perhaps been read. */
+static bool may_repeat(const struct call *call)
+{
+    const struct gs_http_client_stream *stream = call->stream;
+    if (!stream || (call->has_body && call->request->read_body))
+        return false;
+    return stream->is_unprocessed ||
+           (stream->is_reused && !stream->has_started && is_idempotent(call->method));
+}
+
 static int attempt(struct call *call)
 {
     int err = make_fields(call);
     if (!err)
         err = exchange(call, false);
-    bool may_repeat = is_broken(err) && call->stream && call->stream->is_reused &&
-                      !call->stream->has_started && is_idempotent(call->method) &&
-                      !(call->has_body && call->request->read_body);
-    if (!may_repeat)
+    if (!is_broken(err) || !may_repeat(call))
         return err;
+    bool is_fresh = !call->stream->is_unprocessed;
     release_stream(call);
     gs_http_client_error_clear();
-    return exchange(call, true);
+    return exchange(call, is_fresh);
 }
 
 /* ---- Redirects ---- */

@@ -27,6 +27,8 @@ static struct gs_http_client_host *new_host(const struct gs_http_client *client,
     if (!host)
         return NULL;
     gs_list_init(&host->idle);
+    gs_list_init(&host->shared);
+    host->turn.count = 1;
     host->slots.count = client->options.max_host_connections;
     memcpy(host->key, key, n);
     return host;
@@ -144,25 +146,129 @@ static struct gs_http_client_connection *take_idle(struct gs_http_client *client
     return connection;
 }
 
+/* ---- Shared connections ---- */
+
+/* With the lock. On a new connection the limit is that of the ones before, so that no request is
+ * refused twice. */
+static bool has_room(struct gs_http_client_host *host,
+                     const struct gs_http_client_connection *connection)
+{
+    unsigned limit = gs_http_client_http2_limit(connection);
+    if (limit && gs_http_client_http2_knows_limit(connection))
+        host->stream_limit = limit;
+    else if (host->stream_limit && limit > host->stream_limit)
+        limit = host->stream_limit;
+    return connection->streams < limit;
+}
+
+/* Returns a connection on which another stream may be opened, NULL: none. */
+static struct gs_http_client_connection *take_shared(struct gs_http_client *client,
+                                                     struct gs_http_client_host *host)
+{
+    struct gs_http_client_connection *found = NULL;
+    gs_mutex_lock(&client->lock, GS_NEVER);
+    GS_LIST_FOREACH (link, &host->shared) {
+        struct gs_http_client_connection *connection =
+            gs_container_of(link, struct gs_http_client_connection, in_shared);
+        if (!found && has_room(host, connection))
+            found = connection;
+    }
+    if (found)
+        found->streams++;
+    gs_mutex_unlock(&client->lock);
+    return found;
+}
+
+/* Share a connection, for whose first stream the caller is. */
+static void share(struct gs_http_client *client, struct gs_http_client_connection *connection)
+{
+    gs_mutex_lock(&client->lock, GS_NEVER);
+    connection->streams = 1;
+    gs_list_append(&connection->host->shared, &connection->in_shared);
+    gs_mutex_unlock(&client->lock);
+}
+
+static void set_dials_freely(struct gs_http_client *client, struct gs_http_client_host *host,
+                             bool dials_freely)
+{
+    gs_mutex_lock(&client->lock, GS_NEVER);
+    host->dials_freely = dials_freely;
+    gs_mutex_unlock(&client->lock);
+}
+
+static bool dials_freely(struct gs_http_client *client, const struct gs_http_client_route *route,
+                         const struct gs_http_client_host *host)
+{
+    if (!gs_http_client_may_speak_http2(client, route))
+        return true;
+    gs_mutex_lock(&client->lock, GS_NEVER);
+    bool result = host->dials_freely;
+    gs_mutex_unlock(&client->lock);
+    return result;
+}
+
+/* ---- Taking any connection ---- */
+
+static struct gs_http_client_connection *take_kept(struct gs_http_client *client,
+                                                   struct gs_http_client_host *host, bool is_fresh)
+{
+    struct gs_http_client_connection *connection = take_shared(client, host);
+    if (connection)
+        return connection;
+    while ((connection = take_idle(client, host, is_fresh))) {
+        if (gs_http_client_is_alive(connection)) {
+            if (connection->http2)
+                share(client, connection);
+            else
+                connection->stream.is_reused = true;
+            return connection;
+        }
+        gs_http_client_connection_free(connection);
+    }
+    return NULL;
+}
+
+static int dial(struct gs_http_client *client, const struct gs_http_client_route *route,
+                struct gs_http_client_host *host, uint64_t deadline_ns,
+                struct gs_http_client_connection **ret_connection)
+{
+    int err = gs_http_client_dial(client, route, deadline_ns, ret_connection);
+    if (gs_http_client_may_speak_http2(client, route))
+        set_dials_freely(client, host, err || !(*ret_connection)->http2);
+    if (err)
+        return err;
+    (*ret_connection)->host = host;
+    if ((*ret_connection)->http2)
+        share(client, *ret_connection);
+    return 0;
+}
+
+/* Where connections may be shared, one thread dials at a time: those that have waited meanwhile
+ * find room on the new connection, or else learn that it is one of HTTP/1. */
 static int take(struct gs_http_client *client, const struct gs_http_client_route *route,
                 struct gs_http_client_host *host, uint64_t deadline_ns,
                 struct gs_http_client_connection **ret_connection)
 {
-    struct gs_http_client_connection *connection;
-    while ((connection = take_idle(client, host, route->is_fresh))) {
-        if (gs_http_client_is_alive(connection)) {
-            connection->stream.is_reused = true;
-            *ret_connection = connection;
-            return 0;
-        }
-        gs_http_client_connection_free(connection);
-    }
-    int err = gs_http_client_dial(client, route, deadline_ns, &connection);
+    *ret_connection = take_kept(client, host, route->is_fresh);
+    if (*ret_connection)
+        return 0;
+    if (dials_freely(client, route, host))
+        return dial(client, route, host, deadline_ns, ret_connection);
+    int err = gs_semaphore_wait(&host->turn, deadline_ns);
     if (err)
-        return err;
-    connection->host = host;
-    *ret_connection = connection;
-    return 0;
+        return gs_http_client_fail(err, "no connection to %s: %s", host->key, gs_strerror(err));
+    *ret_connection = take_kept(client, host, route->is_fresh);
+    if (*ret_connection) {
+        gs_semaphore_post(&host->turn);
+        return 0;
+    }
+    bool is_alone = !dials_freely(client, route, host);
+    if (!is_alone)
+        gs_semaphore_post(&host->turn);
+    err = dial(client, route, host, deadline_ns, ret_connection);
+    if (is_alone)
+        gs_semaphore_post(&host->turn);
+    return err;
 }
 
 int gs_http_client_pool_take(struct gs_http_client *client,
@@ -183,8 +289,14 @@ int gs_http_client_pool_take(struct gs_http_client *client,
     err = take(client, route, host, deadline_ns, &connection);
     if (err)
         goto release_slot;
-    *ret_stream = &connection->stream;
-    return 0;
+    if (!connection->http2) {
+        *ret_stream = &connection->stream;
+        return 0;
+    }
+    err = gs_http_client_http2_open(connection, ret_stream);
+    if (err)
+        gs_http_client_pool_leave(connection);
+    return err;
 
 release_slot:
     if (max)
@@ -224,6 +336,28 @@ void gs_http_client_pool_give(struct gs_http_client_connection *connection, bool
     retire_expired(client, &closing);
     if (is_reusable)
         keep(connection, &closing);
+    gs_mutex_unlock(&client->lock);
+    close_all(&closing);
+    if (client->options.max_host_connections)
+        gs_semaphore_post(&host->slots);
+    release_host(client, host);
+}
+
+void gs_http_client_pool_leave(struct gs_http_client_connection *connection)
+{
+    struct gs_http_client *client = connection->client;
+    struct gs_http_client_host *host = connection->host;
+    struct gs_list closing;
+    gs_list_init(&closing);
+    gs_mutex_lock(&client->lock, GS_NEVER);
+    retire_expired(client, &closing);
+    if (!--connection->streams) {
+        gs_list_remove(&connection->in_shared);
+        if (gs_http_client_http2_is_over(connection))
+            gs_list_append(&closing, &connection->in_client);
+        else
+            keep(connection, &closing);
+    }
     gs_mutex_unlock(&client->lock);
     close_all(&closing);
     if (client->options.max_host_connections)

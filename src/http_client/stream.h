@@ -6,9 +6,8 @@
  *                                                            '--> http1.c: the connection is the
  *                                                                 stream, one after the other
  *
- * A protocol with many streams on one connection has operations of its own, and its streams need
- * not be connections; the pool then hands out a stream where it hands out a connection now
- * (gs_http_client_pool_take).
+ * With HTTP/2 (http2_stream.c), a stream is one of many on a connection, which the pool shares
+ * between them.
  *
  * The calls come in this order, by one thread at a time: send_head, send_body until its end,
  * receive_head, then peek and consume, and release at any time. Each of the first four returns
@@ -72,8 +71,9 @@ struct gs_http_client_stream_operations {
 
 struct gs_http_client_stream {
     const struct gs_http_client_stream_operations *operations;
-    bool is_reused;   /* the connection had served requests before */
-    bool has_started; /* a byte of the response has arrived */
+    bool is_reused;      /* the connection had served requests before */
+    bool has_started;    /* a byte of the response has arrived */
+    bool is_unprocessed; /* after an error: the server has not processed the request */
 };
 
 #endif

@@ -152,9 +152,7 @@ static int continue_handshake(struct gs_http_client_connection *connection, uint
     if (err)
         return err;
     operations(connection)->info(connection->engine, &info);
-    if (info.is_established && info.protocol && !strcmp(info.protocol, "h2"))
-        return gs_http_client_fail(-EPROTONOSUPPORT, "the server has chosen HTTP/2: leave \"h2\" "
-                                                     "out of the protocols of the TLS context");
+    connection->has_chosen_http2 = info.protocol && !strcmp(info.protocol, "h2");
     return info.is_established;
 }
 

@@ -130,6 +130,8 @@ static void *probe(void *argument)
 
 bool gs_http_client_is_alive(struct gs_http_client_connection *connection)
 {
+    if (connection->http2)
+        return gs_http_client_http2_is_alive(connection);
     struct probe state = {.connection = connection};
     gs_thread_call_on_worker_stack(probe, &state);
     return state.is_alive;
@@ -145,6 +147,8 @@ static void *end_tls(void *connection)
 
 void gs_http_client_connection_free(struct gs_http_client_connection *connection)
 {
+    if (connection->http2)
+        gs_http_client_http2_end(connection);
     if (connection->engine && gs_thread_self())
         gs_thread_call_on_worker_stack(end_tls, connection);
     else if (connection->engine)

@@ -133,6 +133,11 @@ enum gs_http_connection_state {
     GS_HTTP_CONNECTION_CLOSING,   /* the same: it gives way, or the server drains */
 };
 
+/* A connection that was taken over. */
+struct gs_http_upgraded {
+    struct gs_tls *tls; /* a stream that has the socket; NULL: without TLS */
+};
+
 /* Received bytes that are not consumed yet are in the input buffer, which exists only while there
  * are some. The head is copied out of it, so that the strings of an exchange stay where they are
  * while the body is received. */
@@ -144,7 +149,8 @@ struct gs_http_connection {
     uint64_t since_ns;             /* since when it waits */
     struct gs_tls_engine *engine;  /* NULL: without TLS, or no thread has had it yet */
     struct gs_http_streams *http2; /* NULL: none yet */
-    char *input;                   /* NULL: no bytes */
+    struct gs_http_upgraded upgraded;
+    char *input; /* NULL: no bytes */
     size_t input_start, input_end, input_size;
     size_t scanned;     /* bytes of the input that were searched for the end of a head */
     size_t head_length; /* of the complete head in the input; 0: there is none */
@@ -246,6 +252,10 @@ void gs_http_tls_free(struct gs_http_connection *connection);
 
 /* Decrypt to the input. Returns 1; or 0 at the end of the stream. Called on the worker's stack. */
 ssize_t gs_http_tls_decrypt(struct gs_http_connection *connection, const void *bytes, size_t n);
+
+/* The calls of a stream of TLS, for a connection that was taken over. */
+const struct gs_tls_stream_operations *
+gs_http_tls_stream(const struct gs_http_connection *connection);
 
 /* Whether the client has sent what is no TLS, or refuses ours: nothing more can be sent. */
 static inline bool gs_http_tls_has_failed(const struct gs_http_connection *connection)

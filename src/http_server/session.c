@@ -1,4 +1,5 @@
 #include "http_server/streams.h"
+#include "tls/operations.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
@@ -34,16 +35,37 @@ static void linger(struct gs_http_session *session)
     } while (now_ns < end_ns);
 }
 
+static void reset_at_close(int fd)
+{
+    const struct linger reset = {.l_onoff = 1};
+    gs_sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+}
+
+/* The stream closes the socket. */
+static void close_tls_stream(struct gs_http_session *session, struct gs_tls *tls)
+{
+    struct gs_http_connection *connection = session->connection;
+    const struct gs_tls_stream_operations *operations = gs_http_tls_stream(connection);
+    if (session->state == GS_HTTP_RESPONSE_ABORTED)
+        reset_at_close(connection->fd);
+    else if (!operations->shutdown(tls, gs_http_write_deadline(connection)))
+        linger(session);
+    operations->abort(tls);
+}
+
 static void close_connection(struct gs_http_session *session)
 {
     struct gs_http_connection *connection = session->connection;
     int fd = session->exchange.fd;
-    const struct linger reset = {.l_onoff = 1};
     bool has_failed = gs_http_tls_has_failed(connection);
+    if (connection->upgraded.tls) {
+        close_tls_stream(session, connection->upgraded.tls);
+        return;
+    }
     if (connection->engine && session->state != GS_HTTP_RESPONSE_ABORTED)
         gs_http_tls_end(connection, gs_http_write_deadline(connection));
     if (session->state == GS_HTTP_RESPONSE_ABORTED && !has_failed)
-        gs_sys_setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
+        reset_at_close(fd);
     else if (has_failed || session->must_linger || !session->body_done ||
              gs_http_input_length(connection))
         linger(session);

@@ -20,6 +20,12 @@ static const struct gs_tls_operations *operations(const struct gs_http_connectio
     return gs_tls_operations_of(connection->sessions->options.tls);
 }
 
+const struct gs_tls_stream_operations *
+gs_http_tls_stream(const struct gs_http_connection *connection)
+{
+    return operations(connection)->stream;
+}
+
 /* ---- The life of an engine ---- */
 
 static void *new_engine(void *argument)

@@ -161,6 +161,8 @@ int gs_child_start(struct gs_child *child, pid_t pid)
         return -EINVAL;
     child->pid = pid;
     int fd = gs_sys_pidfd_open(pid, 0);
+    if (fd == -ESRCH || fd == -ENOENT)
+        return -ECHILD;
     int err = fd < 0 ? fd : start_with_pidfd(child, fd);
     if (err != -ENOSYS && err != -EPERM && err != -EINVAL)
         return err;

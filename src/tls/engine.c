@@ -81,6 +81,7 @@ void gs_tls_engine_free(struct gs_tls_engine *engine)
     if (!engine)
         return;
     gs_tls_drop_openssl(engine);
+    gs_tls_traffic_free(engine->traffic);
     gs_tls_records_free(engine->records);
     gs_tls_context_release(engine->context);
     if (engine->kept)
@@ -305,4 +306,5 @@ const struct gs_tls_operations gs_tls_operations = {
     .sent = gs_tls_engine_sent,
     .info = gs_tls_engine_info,
     .error = gs_tls_engine_error,
+    .stream = &gs_tls_stream_operations,
 };

@@ -13,7 +13,8 @@ struct gs_tls_engine {
     struct gs_tls_input *input; /* of the call in progress; NULL: none */
     char *output;               /* NULL: none */
     size_t output_n, output_size, sent;
-    struct gs_tls_records *records; /* NULL: no secrets are known */
+    struct gs_tls_traffic *traffic; /* before `records`; NULL: no keys are known */
+    struct gs_tls_records *records; /* NULL: OpenSSL's object handles them */
     struct gs_tls_kept *kept;       /* once OpenSSL's object is gone */
     unsigned long error; /* the first of OpenSSL's that ended the connection; 0: another reason */
     char *server_name;   /* NULL: none, or the handshake is not complete */

@@ -1,4 +1,5 @@
-/* HKDF-Expand-Label (RFC 8446, section 7.1), from which all keys of TLS 1.3 come. */
+/* The key schedule of TLS 1.3 (RFC 8446, section 7.1): HKDF-Expand-Label, from which all keys come,
+ * and HKDF-Extract, which takes it from secret to secret. */
 #ifndef GS_TLS_EXPAND_H
 #define GS_TLS_EXPAND_H
 
@@ -20,7 +21,15 @@ struct gs_tls_expansion {
     size_t data_n;
 };
 
-/* Write n bytes, at most the size of the hash. Returns false: there is no memory. */
-bool gs_tls_expand(const struct gs_tls_expansion *expansion, unsigned char *ret_bytes, size_t n);
+/* Write n bytes, at most the size of the hash; `hash` is used for it. Returns false: there is no
+ * memory. */
+bool gs_tls_expand(const struct gs_tls_expansion *expansion, EVP_MD_CTX *hash,
+                   unsigned char *ret_bytes, size_t n);
+
+/* Write the next secret, of the size of the hash, into which n bytes go; NULL: as many zeros. The
+ * salt is expanded from the secret before, with a hash of nothing for data; without a secret, it is
+ * empty. Returns false: there is no memory. */
+bool gs_tls_extract(const struct gs_tls_expansion *salt, EVP_MD_CTX *hash,
+                    const unsigned char *bytes, size_t n, unsigned char *ret_secret);
 
 #endif

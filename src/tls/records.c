@@ -321,20 +321,6 @@ ssize_t gs_tls_records_read(struct gs_tls_engine *engine, struct gs_tls_input *i
 
 /* ---- Life ---- */
 
-void gs_tls_records_note(struct gs_tls_engine *engine, bool is_sent, const unsigned char *secret,
-                         size_t n)
-{
-    if (!engine->records)
-        engine->records = calloc(1, sizeof *engine->records);
-    if (!engine->records)
-        return;
-    struct gs_tls_keys *keys = is_sent ? &engine->records->sent : &engine->records->received;
-    if (n > sizeof keys->secret)
-        return;
-    memcpy(keys->secret, secret, n);
-    keys->secret_n = (unsigned char)n;
-}
-
 /* Who wants smaller records (RFC 6066, section 4) gets them from OpenSSL. */
 static bool has_small_records(const SSL *ssl)
 {
@@ -342,23 +328,42 @@ static bool has_small_records(const SSL *ssl)
     return mode >= TLSEXT_max_fragment_length_512 && mode <= TLSEXT_max_fragment_length_4096;
 }
 
-void gs_tls_records_take_over(struct gs_tls_engine *engine)
+static struct gs_tls_records *new_records(const struct gs_tls_engine *engine)
 {
-    struct gs_tls_records *records = engine->records;
-    SSL *ssl = engine->ssl;
-    if (!records || engine->has_new_keys || SSL_version(ssl) != TLS1_3_VERSION ||
-        SSL_has_pending(ssl) || has_small_records(ssl))
-        return;
-    unsigned cipher = (unsigned)SSL_CIPHER_get_id(SSL_get_current_cipher(ssl));
-    if (!gs_tls_keys_init(&records->sent, cipher, true) ||
-        !gs_tls_keys_init(&records->received, cipher, false) || !gs_tls_keep_info(engine)) {
+    unsigned cipher = (unsigned)SSL_CIPHER_get_id(SSL_get_current_cipher(engine->ssl));
+    const struct gs_tls_traffic *traffic = engine->traffic;
+    bool is_client = engine->context->is_client;
+    struct gs_tls_records *records = calloc(1, sizeof *records);
+    if (!records)
+        return NULL;
+    const struct gs_tls_derived *sent = is_client ? &traffic->client : &traffic->server;
+    const struct gs_tls_derived *received = is_client ? &traffic->server : &traffic->client;
+    if (!gs_tls_keys_init(&records->sent, cipher, sent, true) ||
+        !gs_tls_keys_init(&records->received, cipher, received, false)) {
         gs_tls_records_free(records);
-        engine->records = NULL;
-        return;
+        return NULL;
     }
     records->sent.sequence = engine->sent_records;
     records->received.sequence = engine->received_records;
-    gs_tls_drop_openssl(engine);
+    return records;
+}
+
+void gs_tls_records_take_over(struct gs_tls_engine *engine)
+{
+    SSL *ssl = engine->ssl;
+    if (!engine->traffic || SSL_has_pending(ssl))
+        return;
+    bool is_possible =
+        !engine->has_new_keys && SSL_version(ssl) == TLS1_3_VERSION && !has_small_records(ssl);
+    engine->records = is_possible ? new_records(engine) : NULL;
+    if (engine->records && gs_tls_keep_info(engine)) {
+        gs_tls_drop_openssl(engine);
+    } else {
+        gs_tls_records_free(engine->records);
+        engine->records = NULL;
+    }
+    gs_tls_traffic_free(engine->traffic);
+    engine->traffic = NULL;
 }
 
 void gs_tls_records_free(struct gs_tls_records *records)

@@ -6,7 +6,7 @@
  * without memory but the output. Connections of TLS 1.2 stay with OpenSSL.
  *
  *     handshake, by OpenSSL ----------------------------> connection of TLS 1.2, by OpenSSL
- *         :   the secrets it derives (secrets.h): gs_tls_records_note
+ *         :   the keys it derives are noted (secrets.h, traffic.h)
  *         :   a server: at the end of the handshake
  *         :   a client: with the first plaintext, before which tickets may arrive
  *         '---- gs_tls_records_take_over ---> records, here
@@ -35,10 +35,6 @@ struct gs_tls_records {
     bool is_peer_closed;
     bool owes_update; /* the peer has asked for new keys of ours */
 };
-
-/* Note a secret of the traffic; is_sent: of what this side sends. */
-void gs_tls_records_note(struct gs_tls_engine *engine, bool is_sent, const unsigned char *secret,
-                         size_t n);
 
 /* Take the connection over from OpenSSL, if this is possible now. */
 void gs_tls_records_take_over(struct gs_tls_engine *engine);

@@ -63,31 +63,27 @@ static bool expand(const struct gs_tls_keys *keys, const char *label, unsigned c
         .label = label,
         .label_n = strlen(label),
     };
-    return gs_tls_expand(&expansion, ret_bytes, n);
+    EVP_MD_CTX *hash = EVP_MD_CTX_new();
+    bool is_done = hash && gs_tls_expand(&expansion, hash, ret_bytes, n);
+    EVP_MD_CTX_free(hash);
+    return is_done;
 }
 
-/* NULL for the cipher: it stays. */
-static bool set_key(struct gs_tls_keys *keys, const EVP_CIPHER *cipher, int seals)
-{
-    unsigned char key[EVP_MAX_KEY_LENGTH];
-    int n =
-        cipher ? EVP_CIPHER_get_key_length(cipher) : EVP_CIPHER_CTX_get_key_length(keys->cipher);
-    bool is_set = expand(keys, "key", key, (size_t)n) &&
-                  expand(keys, "iv", keys->iv, sizeof keys->iv) &&
-                  EVP_CipherInit_ex(keys->cipher, cipher, NULL, key, NULL, seals);
-    OPENSSL_cleanse(key, sizeof key);
-    keys->sequence = 0;
-    return is_set;
-}
-
-bool gs_tls_keys_init(struct gs_tls_keys *keys, unsigned number, bool seals)
+bool gs_tls_keys_init(struct gs_tls_keys *keys, unsigned number,
+                      const struct gs_tls_derived *derived, bool seals)
 {
     const struct cipher *cipher = find(number);
-    if (!cipher || keys->secret_n != EVP_MD_get_size(cipher->digest))
+    if (!cipher || derived->secret_n != EVP_MD_get_size(cipher->digest) ||
+        derived->key_n != EVP_CIPHER_get_key_length(cipher->cipher) ||
+        derived->iv_n != sizeof keys->iv)
         return false;
     keys->digest = cipher->digest;
+    keys->secret_n = derived->secret_n;
+    memcpy(keys->secret, derived->secret, derived->secret_n);
+    memcpy(keys->iv, derived->iv, sizeof keys->iv);
     keys->cipher = EVP_CIPHER_CTX_new();
-    return keys->cipher && set_key(keys, cipher->cipher, seals);
+    return keys->cipher &&
+           EVP_CipherInit_ex(keys->cipher, cipher->cipher, NULL, derived->key, NULL, seals);
 }
 
 void gs_tls_keys_done(struct gs_tls_keys *keys)
@@ -98,7 +94,14 @@ void gs_tls_keys_done(struct gs_tls_keys *keys)
 
 bool gs_tls_keys_update(struct gs_tls_keys *keys)
 {
-    return expand(keys, "traffic upd", keys->secret, keys->secret_n) && set_key(keys, NULL, -1);
+    unsigned char key[EVP_MAX_KEY_LENGTH];
+    size_t n = (size_t)EVP_CIPHER_CTX_get_key_length(keys->cipher);
+    bool is_set = expand(keys, "traffic upd", keys->secret, keys->secret_n) &&
+                  expand(keys, "key", key, n) && expand(keys, "iv", keys->iv, sizeof keys->iv) &&
+                  EVP_CipherInit_ex(keys->cipher, NULL, NULL, key, NULL, -1);
+    OPENSSL_cleanse(key, sizeof key);
+    keys->sequence = 0;
+    return is_set;
 }
 
 /* ---- Records ---- */

@@ -2,6 +2,8 @@
 #ifndef GS_TLS_SEAL_H
 #define GS_TLS_SEAL_H
 
+#include "tls/traffic.h"
+
 #include <openssl/evp.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -20,7 +22,7 @@ struct gs_tls_keys {
     const EVP_MD *digest;
     uint64_t sequence;        /* the number of the next record */
     unsigned char secret[48]; /* of the size of the hash */
-    unsigned char secret_n;   /* 0: it is not known */
+    unsigned char secret_n;
     unsigned char iv[12];
 };
 
@@ -30,9 +32,11 @@ void gs_tls_seal_init(void);
 /* Returns the hash of a cipher, by the name that EVP_MD_get0_name returns; NULL: none. */
 const EVP_MD *gs_tls_digest(const char *name);
 
-/* Derive the keys of the secret, for the cipher of this number (of TLS). Returns false if the
- * cipher is not known, the secret does not have the size of the hash, or there is no memory. */
-bool gs_tls_keys_init(struct gs_tls_keys *keys, unsigned cipher, bool seals);
+/* Begin with keys that were derived for the cipher of this number (of TLS). Returns false if it is
+ * not known, they do not have its sizes, or there is no memory; gs_tls_keys_done is due in any
+ * case. */
+bool gs_tls_keys_init(struct gs_tls_keys *keys, unsigned cipher,
+                      const struct gs_tls_derived *derived, bool seals);
 void gs_tls_keys_done(struct gs_tls_keys *keys);
 
 /* Continue with the next secret, as after a KeyUpdate. Returns false: there is no memory. */

@@ -11,56 +11,104 @@
 #include <pthread.h>
 #include <string.h>
 
-static _Thread_local struct gs_tls_engine *watching;
+/* Of the handshake that this kernel thread makes a step of. */
+static _Thread_local struct {
+    struct gs_tls_engine *engine; /* NULL: none */
+    EVP_MD_CTX *hash;             /* for all keys of the step; NULL: it was not needed so far */
+} watched;
 
 void gs_tls_secrets_watch(struct gs_tls_engine *engine)
 {
-    watching = engine;
+    EVP_MD_CTX_free(watched.hash);
+    watched.hash = NULL;
+    watched.engine = engine;
 }
 
-static bool is_label(const struct gs_tls_expansion *expansion, const char *label)
+/* ---- What is asked for ---- */
+
+/* In the order in which libssl passes them. */
+enum { MODE, DIGEST, KEY, SALT, PREFIX, LABEL, DATA, NAMES };
+static const char *const names[NAMES] = {
+    OSSL_KDF_PARAM_MODE,   OSSL_KDF_PARAM_DIGEST, OSSL_KDF_PARAM_KEY,  OSSL_KDF_PARAM_SALT,
+    OSSL_KDF_PARAM_PREFIX, OSSL_KDF_PARAM_LABEL,  OSSL_KDF_PARAM_DATA,
+};
+
+struct request {
+    bool extracts;
+    struct gs_tls_expansion expansion; /* of the salt, if it extracts */
+    const unsigned char *bytes;        /* that go into what it extracts; NULL: none */
+    size_t bytes_n;
+};
+
+/* Returns false: there are others. */
+static bool sort(const OSSL_PARAM params[], OSSL_PARAM ret_sorted[NAMES])
 {
-    return expansion->label_n == strlen(label) &&
-           !memcmp(expansion->label, label, expansion->label_n);
+    int at = 0;
+    memset(ret_sorted, 0, NAMES * sizeof *ret_sorted);
+    for (; params->key; params++) {
+        int tried = 0;
+        for (; tried < NAMES && strcmp(params->key, names[at]) != 0; tried++)
+            at = (at + 1) % NAMES;
+        if (tried == NAMES)
+            return false;
+        ret_sorted[at] = *params;
+    }
+    return true;
 }
 
-static void note(const struct gs_tls_expansion *expansion, const unsigned char *secret, size_t n)
+static bool has_mode(const OSSL_PARAM sorted[NAMES], bool *ret_extracts)
 {
-    bool is_client = is_label(expansion, "c ap traffic");
-    if (is_client || is_label(expansion, "s ap traffic"))
-        gs_tls_records_note(watching, is_client == watching->context->is_client, secret, n);
-}
-
-/* ---- Keys ---- */
-
-static const void *find(const OSSL_PARAM params[], const char *name, size_t *ret_n)
-{
-    const OSSL_PARAM *found = OSSL_PARAM_locate_const(params, name);
-    *ret_n = found ? found->data_size : 0;
-    return found ? found->data : NULL;
-}
-
-/* Returns whether the parameters ask for what gs_tls_expand does, to derive n bytes. */
-static bool parse(const OSSL_PARAM params[], size_t n, struct gs_tls_expansion *ret_expansion)
-{
-    const OSSL_PARAM *mode = OSSL_PARAM_locate_const(params, OSSL_KDF_PARAM_MODE);
-    int chosen;
-    size_t name_n, prefix_n;
-    const char *name = find(params, OSSL_KDF_PARAM_DIGEST, &name_n);
-    const void *prefix = find(params, OSSL_KDF_PARAM_PREFIX, &prefix_n);
-    if (!mode || !OSSL_PARAM_get_int(mode, &chosen) || chosen != EVP_KDF_HKDF_MODE_EXPAND_ONLY ||
-        !name || !prefix || prefix_n != 6 || memcmp(prefix, "tls13 ", 6) != 0)
+    int mode;
+    if (!sorted[MODE].key || !OSSL_PARAM_get_int(&sorted[MODE], &mode))
         return false;
-    struct gs_tls_expansion *expansion = ret_expansion;
-    expansion->digest = gs_tls_digest(name);
-    expansion->secret = find(params, OSSL_KDF_PARAM_KEY, &expansion->secret_n);
-    expansion->label = find(params, OSSL_KDF_PARAM_LABEL, &expansion->label_n);
-    expansion->data = find(params, OSSL_KDF_PARAM_DATA, &expansion->data_n);
-    if (!expansion->digest || !expansion->secret || !expansion->label)
+    *ret_extracts = mode == EVP_KDF_HKDF_MODE_EXTRACT_ONLY;
+    return *ret_extracts || mode == EVP_KDF_HKDF_MODE_EXPAND_ONLY;
+}
+
+/* Returns whether the parameters ask for n bytes of what gs_tls_expand or gs_tls_extract does. */
+static bool parse(const OSSL_PARAM params[], size_t n, struct request *ret_request)
+{
+    OSSL_PARAM sorted[NAMES];
+    struct gs_tls_expansion *expansion = &ret_request->expansion;
+    if (!sort(params, sorted) || !has_mode(sorted, &ret_request->extracts) ||
+        !sorted[DIGEST].data || sorted[PREFIX].data_size != 6 ||
+        memcmp(sorted[PREFIX].data, "tls13 ", 6) != 0)
+        return false;
+    const OSSL_PARAM *secret = &sorted[ret_request->extracts ? SALT : KEY];
+    expansion->digest = gs_tls_digest(sorted[DIGEST].data);
+    expansion->secret = secret->data;
+    expansion->secret_n = secret->data_size;
+    expansion->label = sorted[LABEL].data;
+    expansion->label_n = sorted[LABEL].data_size;
+    expansion->data = sorted[DATA].data;
+    expansion->data_n = sorted[DATA].data_size;
+    ret_request->bytes = sorted[KEY].data;
+    ret_request->bytes_n = sorted[KEY].data_size;
+    if (!expansion->digest || !expansion->label || expansion->label_n > GS_TLS_LABEL_MAX ||
+        expansion->data_n > GS_TLS_DATA_MAX)
         return false;
     size_t hash_n = (size_t)EVP_MD_get_size(expansion->digest);
-    return expansion->secret_n == hash_n && n <= hash_n && expansion->label_n <= GS_TLS_LABEL_MAX &&
-           expansion->data_n <= GS_TLS_DATA_MAX;
+    bool has_secret = expansion->secret && expansion->secret_n == hash_n;
+    return ret_request->extracts ? n == hash_n && (has_secret || !expansion->secret)
+                                 : n <= hash_n && has_secret;
+}
+
+/* Returns false: there is no memory. */
+static bool answer(const struct request *request, unsigned char *key, size_t n)
+{
+    EVP_MD_CTX *hash = watched.hash ? watched.hash : EVP_MD_CTX_new();
+    bool is_done =
+        hash && (request->extracts ? gs_tls_extract(&request->expansion, hash, request->bytes,
+                                                    request->bytes_n, key)
+                                   : gs_tls_expand(&request->expansion, hash, key, n));
+    if (!watched.engine) {
+        EVP_MD_CTX_free(hash);
+        return is_done;
+    }
+    watched.hash = hash;
+    if (is_done && !request->extracts)
+        gs_tls_traffic_note(&watched.engine->traffic, &request->expansion, key, n);
+    return is_done;
 }
 
 /* ---- The algorithm ---- */
@@ -92,6 +140,20 @@ static void free_context(void *context)
     OPENSSL_free(derivation);
 }
 
+/* OpenSSL 3.0 does not duplicate what has been set. */
+static void *duplicate_context(void *context)
+{
+    const struct derivation *derivation = context;
+    struct derivation *copy = new_context(NULL);
+    if (!copy || !derivation->openssls)
+        return copy;
+    copy->openssls = EVP_KDF_CTX_dup(derivation->openssls);
+    if (copy->openssls)
+        return copy;
+    free_context(copy);
+    return NULL;
+}
+
 static void reset(void *context)
 {
     struct derivation *derivation = context;
@@ -99,18 +161,16 @@ static void reset(void *context)
     derivation->openssls = NULL;
 }
 
-/* What has been set before is OpenSSL's, and so is all that is not expanded: its errors, too. */
+/* What has been set before is OpenSSL's, and so is all else that is asked for: its errors, too. */
 static int derive(void *context, unsigned char *key, size_t n, const OSSL_PARAM params[])
 {
     struct derivation *derivation = context;
-    struct gs_tls_expansion expansion;
-    if (derivation->openssls || !params || !parse(params, n, &expansion) ||
-        !gs_tls_expand(&expansion, key, n)) {
+    struct request request;
+    if (derivation->openssls || !params || !parse(params, n, &request) ||
+        !answer(&request, key, n)) {
         EVP_KDF_CTX *other = openssls_of(derivation);
         return other ? EVP_KDF_derive(other, key, n, params) : 0;
     }
-    if (watching)
-        note(&expansion, key, n);
     return 1;
 }
 
@@ -144,6 +204,7 @@ static const OSSL_ALGORITHM *query(void *unused, int operation, int *ret_is_unca
 {
     static const OSSL_DISPATCH functions[] = {
         {OSSL_FUNC_KDF_NEWCTX, (void (*)(void))new_context},
+        {OSSL_FUNC_KDF_DUPCTX, (void (*)(void))duplicate_context},
         {OSSL_FUNC_KDF_FREECTX, (void (*)(void))free_context},
         {OSSL_FUNC_KDF_RESET, (void (*)(void))reset},
         {OSSL_FUNC_KDF_DERIVE, (void (*)(void))derive},

@@ -1,12 +1,12 @@
-/* How the secrets of a connection's traffic are learned.
+/* How the keys of a connection's traffic are learned.
  *
  * OpenSSL derives all keys of TLS 1.3 by the algorithm TLS13-KDF, which it fetches from a provider.
- * Ours notes the secrets of the traffic for the engine whose handshake the kernel thread makes. The
- * key log would tell them, too, but formats each of five secrets by 64 calls of sprintf, which is a
+ * Ours notes those of the traffic for the engine whose handshake the kernel thread makes. The key
+ * log would tell the secrets, too, but formats each of five by 64 calls of sprintf, which is a
  * twelfth of a handshake.
  *
- * It expands keys itself, without the look-ups by name and copies that take most of the time of
- * OpenSSL's algorithm, and has OpenSSL do everything else. */
+ * It computes the keys itself, without the look-ups by name and copies that take most of the time
+ * of OpenSSL's algorithm, and has OpenSSL do everything else. */
 #ifndef GS_TLS_SECRETS_H
 #define GS_TLS_SECRETS_H
 

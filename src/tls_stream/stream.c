@@ -1,4 +1,5 @@
 #include "tls_stream/stream.h"
+#include "tls/operations.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
@@ -111,6 +112,17 @@ void gs_tls_abort(struct gs_tls *tls)
 {
     gs_close(tls->fd);
     free_stream(tls);
+}
+
+static int adopt(struct gs_tls_engine *engine, int fd, struct gs_tls **ret_tls)
+{
+    struct gs_tls *tls = calloc(1, sizeof *tls);
+    if (!tls)
+        return -ENOMEM;
+    tls->engine = engine;
+    tls->fd = fd;
+    *ret_tls = tls;
+    return 0;
 }
 
 /* ---- The handshake ---- */
@@ -248,6 +260,17 @@ int gs_tls_fd(const struct gs_tls *tls)
 {
     return tls->fd;
 }
+
+/* For libgossamer, which is not linked with this. */
+const struct gs_tls_stream_operations gs_tls_stream_operations = {
+    .adopt = adopt,
+    .dial = gs_dial_tls,
+    .recv = gs_tls_recv,
+    .send_all = gs_tls_send_all,
+    .shutdown = gs_tls_shutdown,
+    .abort = gs_tls_abort,
+    .fd = gs_tls_fd,
+};
 
 /* ---- Readers and writers (gossamer/buffered.h) ---- */
 

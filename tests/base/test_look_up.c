@@ -69,7 +69,7 @@ static void start(struct look_up_waiter *waiter, const char *service)
     *waiter = (struct look_up_waiter){.look_up = gs_look_up_new("127.0.0.1", service, &hints),
                                       .complete = complete};
     CHECK(waiter->look_up);
-    CHECK_EQ(gs_look_up_start(waiter, &user), 0);
+    CHECK_EQ(gs_look_up_start(waiter, &user, NULL), 0);
 }
 
 static void take(struct look_up_waiter *waiter, int port)

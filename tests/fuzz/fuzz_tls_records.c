@@ -14,6 +14,8 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
 
+static const struct gs_tls_derived derived = {.secret_n = 32, .key_n = 16, .iv_n = 12};
+
 static struct gs_tls_engine *new_engine(struct gs_tls_context *context)
 {
     struct gs_tls_engine *engine = calloc(1, sizeof *engine);
@@ -23,9 +25,8 @@ static struct gs_tls_engine *new_engine(struct gs_tls_context *context)
     engine->context = context;
     engine->records = records;
     engine->is_established = true;
-    records->sent.secret_n = records->received.secret_n = 32;
-    if (!gs_tls_keys_init(&records->sent, TLS1_3_CK_AES_128_GCM_SHA256, true) ||
-        !gs_tls_keys_init(&records->received, TLS1_3_CK_AES_128_GCM_SHA256, false))
+    if (!gs_tls_keys_init(&records->sent, TLS1_3_CK_AES_128_GCM_SHA256, &derived, true) ||
+        !gs_tls_keys_init(&records->received, TLS1_3_CK_AES_128_GCM_SHA256, &derived, false))
         abort();
     engine->kept = calloc(1, sizeof *engine->kept);
     return engine;
@@ -75,8 +76,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     atomic_init(&context.references, 100);
     context.is_client = n && bytes[0] & 1;
     struct gs_tls_engine *engine = new_engine(&context);
-    struct gs_tls_keys client = {.secret_n = 32};
-    if (!gs_tls_keys_init(&client, TLS1_3_CK_AES_128_GCM_SHA256, true))
+    struct gs_tls_keys client = {0};
+    if (!gs_tls_keys_init(&client, TLS1_3_CK_AES_128_GCM_SHA256, &derived, true))
         abort();
     bool is_open = true;
     for (size_t at = 1; is_open && at + 2 <= n;) {

@@ -12,7 +12,7 @@ static void check_cache(void)
     for (struct gs_http_page *page = cache.oldest; page; older = page, page = page->newer) {
         CHECK(page->older == older);
         CHECK(gs_http_cache_find(&cache, page->path) == page);
-        bytes += sizeof *page + page->path.n + page->head.n +
+        bytes += sizeof *page + page->path.n + page->head.n + page->http2_fields_n +
                  (page->body ? (size_t)page->stat.st_size : 0);
         descriptors += page->fd >= 0;
         count++;
@@ -102,6 +102,44 @@ TEST(page_larger_than_the_cache_is_not_inserted_and_evicts_nothing)
     /* The page that it would replace is removed. */
     CHECK(!insert(1, 5000, true));
     CHECK_EQ(cache.count, 0);
+    gs_http_cache_done(&cache);
+}
+
+TEST(fields_of_http_2_count_as_part_of_a_page)
+{
+    gs_http_cache_init(&cache, 10000, 10);
+    insert(1, 3000, true);
+    struct gs_http_page *second = gs_http_page_ref(insert(2, 3000, true));
+    size_t before = cache.bytes;
+    gs_http_cache_set_fields(&cache, second, malloc(300), 300);
+    check_cache();
+    CHECK_EQ(cache.bytes, before + 300);
+    insert(3, (off_t)(10000 - cache.bytes) - 800, true);
+    CHECK_EQ(cache.count, 3u);
+    struct gs_http_page *third = gs_http_cache_find(&cache, name(3));
+    gs_http_cache_set_fields(&cache, third, malloc(1000), 1000);
+    check_cache();
+    CHECK(!gs_http_cache_find(&cache, name(1)));
+    CHECK(gs_http_cache_find(&cache, name(2)) && gs_http_cache_find(&cache, name(3)));
+    before = cache.bytes;
+    gs_http_cache_remove(&cache, second);
+    check_cache();
+    gs_http_page_unref(second);
+    gs_http_cache_done(&cache);
+}
+
+TEST(fields_of_http_2_count_for_a_page_that_is_cached_later)
+{
+    struct stat stat = {.st_size = 10};
+    gs_http_cache_init(&cache, 10000, 10);
+    struct gs_http_page *page = gs_http_page_new(name(1), &stat, NULL, GS_HTTP_PAGE_IN_MEMORY);
+    CHECK(page);
+    gs_http_cache_set_fields(&cache, page, malloc(300), 300);
+    CHECK_EQ(cache.bytes, 0u);
+    gs_http_cache_insert(&cache, page, 1);
+    gs_http_page_unref(page);
+    check_cache();
+    CHECK(cache.bytes > 300);
     gs_http_cache_done(&cache);
 }
 

@@ -47,6 +47,44 @@ TEST(unknown_fields_are_ignored)
     CHECK(!memcmp(&request, &none, sizeof none));
 }
 
+TEST(fields_that_are_stored_are_known_by_their_names)
+{
+    static const char *const names[] = {"host",
+                                        "range",
+                                        "expect",
+                                        "referer",
+                                        "if-range",
+                                        "if-match",
+                                        "if-none-match",
+                                        "connection",
+                                        "user-agent",
+                                        "if-modified-since",
+                                        "content-length",
+                                        "if-unmodified-since",
+                                        "cookie",
+                                        "transfer-encoding",
+                                        "accept",
+                                        "accept-encoding",
+                                        "priority",
+                                        "te",
+                                        "x",
+                                        "sec-ch-ua",
+                                        "dnt",
+                                        "cache-control",
+                                        "sec-fetch-site",
+                                        "upgrade-insecure-requests"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
+        char line[64];
+        const struct gs_http_request none = {0};
+        request = none;
+        snprintf(line, sizeof line, "%s: 1", names[i]);
+        CHECK_EQ(parse(line), 0);
+        bool is_stored = memcmp(&request, &none, sizeof none) != 0;
+        if (gs_http_request_stores((struct gs_http_text){names[i], strlen(names[i])}) != is_stored)
+            TEST_FAIL("not as the parser: %s", names[i]);
+    }
+}
+
 TEST(malformed_lines_are_refused)
 {
     static const char *const lines[] = {"",      ":",     ": x",    "a",        "a b: c",

@@ -1,6 +1,8 @@
 #include "http/service.h"
 #include "tests/test.h"
 
+#include <errno.h>
+
 static struct gs_http_options options;
 static struct gs_http_counts counts;
 static struct gs_http_service *service;
@@ -24,6 +26,20 @@ TEST(defaults_are_the_documented_limits)
     CHECK_EQ(options.min_rate, 1024);
     CHECK_EQ(options.max_requests, 0);
     CHECK(!options.dotfiles && !options.follow_symlinks && !options.log);
+}
+
+TEST(fields_that_are_too_long_are_refused)
+{
+    char fields[GS_HTTP_FIELDS_MAX + 2];
+    memset(fields, 'x', sizeof fields);
+    memcpy(fields + sizeof fields - 3, "\r\n", 3);
+    fields[1] = ':';
+    gs_http_options_default(&options);
+    options.fields = fields;
+    CHECK_EQ(gs_http_service_new(&options, -1, &counts, &service), -EINVAL);
+    options.fields = fields + 1;
+    CHECK_EQ(gs_http_service_new(&options, -1, &counts, &service), 0);
+    gs_http_service_free(service);
 }
 
 TEST(date_follows_the_wall_clock_second_by_second)

@@ -9,7 +9,7 @@
 static struct client client;
 static char large[1 << 20];
 
-static void start(void)
+static inline void start(void)
 {
     client_start(&client, NULL);
     drive_write(&client.drive, "f", "hello");

@@ -158,7 +158,7 @@ static void check_ended_calmly(void)
 {
     CHECK(client_is_over(&client));
     check_goaway(NGHTTP2_ENHANCE_YOUR_CALM);
-    CHECK_EQ(client.drive.counts.http2_abuses, 1u);
+    CHECK_EQ(client.drive.counts.http2_abuses + client.drive.counts.http2_overloads, 1u);
     CHECK(!client.drive.conn.http2); /* while it lingers */
     CHECK_EQ(client_stop(&client), 0);
 }
@@ -188,7 +188,7 @@ static void send_rest_of_heads(size_t part)
     }
 }
 
-/* Requests with large heads. */
+/* Requests with large heads, each with another one. */
 static void send_large_heads(int count, size_t part)
 {
     static char value[31000];
@@ -196,8 +196,10 @@ static void send_large_heads(int count, size_t part)
     ssize_t n;
     heads.n = heads.sent = 0;
     memset(value, 'x', sizeof value - 1);
-    for (int i = 0; i < count; i++)
-        client_get(&client, "GET", i ? "/f" : "/other", "x-large", value);
+    for (int i = 0; i < count; i++) {
+        value[0] = (char)('a' + i);
+        client_get(&client, "GET", i ? "/f" : "/other", "referer", value);
+    }
     while ((n = nghttp2_session_mem_send(client.session, &bytes)) > 0) {
         memcpy(heads.bytes + heads.n, bytes, (size_t)n);
         heads.n += (size_t)n;
@@ -211,6 +213,13 @@ TEST(a_peer_that_makes_a_session_too_large_is_told_why_it_is_refused)
     HEADERS(0, 1,
             WITH_HOST "\0\1x\xff\xe9\xfa\x03"); /* a compressed value of 65,000 bytes follows */
     send_frames();
+    for (int i = 0; i < 6; i++) {
+        static const char part[8000];
+        CHECK(!client_is_over(&client));
+        add_frame(NGHTTP2_CONTINUATION, 0, 1, part, sizeof part);
+        send_frames();
+    }
+    CHECK_EQ(client.drive.counts.http2_overloads, 1u);
     check_ended_calmly();
 }
 

@@ -63,9 +63,9 @@ static size_t make_bomb(char *bytes, size_t references, bool is_first)
     size_t n = sizeof POST - 1;
     memcpy(bytes, POST, n);
     if (is_first) {
-        memcpy(bytes + n, "\x40\1x\x7f\xb9\x16", 6);
-        memset(bytes + n + 6, 'a', 3000);
-        n += 6 + 3000;
+        memcpy(bytes + n, "\x7a\x7f\xb9\x16", 4); /* a User-Agent, which is kept */
+        memset(bytes + n + 4, 'a', 3000);
+        n += 4 + 3000;
     }
     memset(bytes + n, 0xbe, references);
     return n + references;
@@ -229,6 +229,45 @@ TEST(a_header_that_is_too_large_is_refused)
     client_exchange(&client);
     CHECK_EQ(stream_of(id)->status, 431u);
     CHECK_EQ(client_stop(&client), 0);
+}
+
+/* Such as nobody reads are not kept, but count. */
+TEST(fields_that_together_are_too_large_are_refused)
+{
+    static char value[20000];
+    const char *fields[] = {":method",    "GET", ":path", "/f",  ":scheme", "http",
+                            ":authority", "a",   "x-a",   value, "x-b",     value};
+    memset(value, '{', sizeof value - 1);
+    for (int count = 0; count < 3; count++) {
+        const char *sent[13] = {NULL};
+        memcpy(sent, fields, (size_t)(8 + 2 * count) * sizeof *fields);
+        start();
+        int32_t id = client_send_fields(&client, sent);
+        client_exchange(&client);
+        CHECK_EQ(stream_of(id)->status, count == 2 ? 431u : 200u);
+        CHECK_EQ(client_stop(&client), 0);
+    }
+}
+
+TEST(too_many_fields_are_refused)
+{
+    static const char *const names[] = {"x", "user-agent"};
+    for (size_t i = 0; i < 2; i++)
+        for (unsigned count = 99; count <= 100; count++) { /* and the authority */
+            char block[2000] = GET;
+            size_t n = sizeof GET - 1, name_n = strlen(names[i]);
+            for (unsigned j = 0; j < count; j++, n += name_n + 4) {
+                block[n + 1] = (char)name_n;
+                memcpy(block + n + 2, names[i], name_n);
+                memcpy(block + n + 2 + name_n, "\1x", 2);
+            }
+            start();
+            drive_write(&client.drive, "index.html", "hello");
+            client_exchange(&client);
+            send_frame(NGHTTP2_HEADERS, END_STREAM | END_HEADERS, 1, block, n);
+            CHECK_EQ(client.drive.logged[0].status, count == 99 ? 200u : 431u);
+            CHECK_EQ(client_stop(&client), 0);
+        }
 }
 
 /* ---- Slow peers ---- */

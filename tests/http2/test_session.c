@@ -27,6 +27,38 @@ TEST(a_page_is_answered_with_its_fields)
 }
 
 /* The fields are kept with the page once it is not from the future any more. */
+/* As many as there may be, with and without space in front of their values. */
+TEST(a_response_has_all_fields_of_the_options)
+{
+    char fields[GS_HTTP_FIELDS_MAX + 1] = "";
+    struct gs_http_options options;
+    size_t n = 0;
+    unsigned count = 0;
+    for (; n + 7 <= GS_HTTP_FIELDS_MAX; count++)
+        n +=
+            (size_t)snprintf(fields + n, sizeof fields - n, count % 2 ? "%c%c:1\r\n" : "%c%c: \r\n",
+                             'g' + (int)count % 20, 'g' + (int)count / 20);
+    gs_http_options_default(&options);
+    options.fields = fields;
+    client_start(&client, &options);
+    drive_write(&client.drive, "f", "hello");
+    for (int i = 0; i < 2; i++) {
+        int32_t id = client_get(&client, "GET", i ? "/none" : "/f", NULL, NULL);
+        client_exchange(&client);
+        unsigned found = 0;
+        for (unsigned j = 0; j < count; j++) {
+            char line[16];
+            snprintf(line, sizeof line, "\n%c%c: %s\n", 'g' + (int)j % 20, 'g' + (int)j / 20,
+                     j % 2 ? "1" : "");
+            found += strstr(stream_of(id)->fields, line) != NULL;
+        }
+        CHECK(count > 35);
+        CHECK_EQ(found, count);
+        CHECK(strstr(stream_of(id)->fields, "\ncontent-length: "));
+    }
+    CHECK_EQ(client_stop(&client), 0);
+}
+
 TEST(what_depends_on_the_time_is_not_kept_with_a_page)
 {
     start();

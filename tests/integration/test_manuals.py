@@ -33,6 +33,19 @@ def test_the_manual_page_names_each_function_of_its_headers_as_declared(module: 
     assert declared - set(re.findall(r"\bgs_\w+", header)) == set()
 
 
+def test_each_difference_from_the_system_calls_has_a_test() -> None:
+    page = (ROOT / "docs/man/gossamer-io.7").read_text()
+    (table,) = re.findall(r"^Subject\|.*?(?=^\.TE$)", page, flags=re.DOTALL | re.MULTILINE)
+    cell = r"T\{\n.+\nT\}"
+    row = rf'^(?:\.\\" \w+/test_\w+\.c: \w+\n)+{cell}\|{cell}\|{cell}\n'
+    assert re.sub(row, "", table, flags=re.MULTILINE).count("\n") == 1
+    tests = re.findall(r'^\.\\" (\S+): (\w+)$', table, flags=re.MULTILINE)
+    assert len(tests) > 25
+    for file, name in tests:
+        text = (ROOT / "tests/thread" / file).read_text()
+        assert re.search(rf"^(THREAD_)?TEST\({name}[,)]", text, flags=re.MULTILINE), name
+
+
 def names_of_cpp(header: str) -> set[str]:
     """Return the names of the public types and functions, and of their members."""
     code = re.sub(r"/\*.*?\*/", "", header, flags=re.DOTALL)

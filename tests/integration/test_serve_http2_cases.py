@@ -86,6 +86,14 @@ def test_a_hundred_streams_at_once_are_answered(shared: Server) -> None:
             assert body is None or response.body == body
 
 
+def test_a_hundred_streams_with_large_cookies_are_answered(shared: Server) -> None:
+    with Http2Wire(shared.address) as wire:
+        cookies = [f"{i}=" + f"{i:03}" * 700 for i in range(100)]
+        wire.send(b"".join(request("GET", "/digits.txt", Cookie=cookie) for cookie in cookies))
+        for _ in cookies:
+            assert wire.response().body == b"0123456789" * 10
+
+
 def test_a_body_is_discarded_and_its_trailers_too(shared: Server) -> None:
     with Http2Wire(shared.address) as wire:
         fields = translate(b"POST /a.txt HTTP/1.1\r\nHost: x")

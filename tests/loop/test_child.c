@@ -126,15 +126,26 @@ CHILD_TEST(child_that_ended_before_the_start_is_reported)
     CHECK(is_reaped(pid));
 }
 
+/* In a kernel thread, which is not the process's first. */
+static void *watch_itself(void *ret_err)
+{
+    *(int *)ret_err = gs_child_start(&a, (pid_t)syscall(SYS_gettid));
+    return NULL;
+}
+
 CHILD_TEST(process_that_is_no_child_is_refused)
 {
+    int err = 0;
+    pthread_t thread;
     pid_t gone = spawn_ended(0);
     waitpid(gone, NULL, 0);
     CHECK_EQ(gs_child_start(&a, 0), -EINVAL);
     CHECK_EQ(gs_child_start(&a, -1), -EINVAL);
     CHECK_EQ(gs_child_start(&a, getppid()), -ECHILD);
-    int err = gs_child_start(&a, gone);
-    CHECK(err == -ESRCH || err == -ECHILD);
+    CHECK_EQ(gs_child_start(&a, gone), -ECHILD);
+    CHECK_EQ(pthread_create(&thread, NULL, watch_itself, &err), 0);
+    CHECK_EQ(pthread_join(thread, NULL), 0);
+    CHECK_EQ(err, -ECHILD);
     CHECK(!gs_watcher_is_active(&a.watcher));
     CHECK_EQ(gs_loop_run(loop), 0);
 }
@@ -200,6 +211,23 @@ CHILD_TEST(child_reaped_by_other_code_has_an_unknown_status)
     CHECK_STR(calls, "a");
     CHECK_EQ(last.code, 0);
     CHECK_EQ(last.status, -ECHILD);
+}
+
+/* Without pidfds the loop catches the signal. */
+TEST(child_whose_status_the_kernel_does_not_keep_has_an_unknown_one)
+{
+    int fd;
+    set_up(true);
+    signal(SIGCHLD, SIG_IGN);
+    pid_t pid = spawn(1, &fd);
+    CHECK_EQ(gs_child_start(&a, pid), 0);
+    close(fd);
+    CHECK_EQ(gs_loop_run(loop), 0);
+    signal(SIGCHLD, SIG_DFL);
+    CHECK_STR(calls, "a");
+    CHECK_EQ(last.code, 0);
+    CHECK_EQ(last.status, -ECHILD);
+    tear_down();
 }
 
 CHILD_TEST(fed_watcher_of_a_child_that_runs_is_called_and_stays)

@@ -10,13 +10,16 @@ from .tree import CPP, Problem, Result, Tree
 LIBRARY = {
     "base": set(),
     "loop": {"base"},
-    "thread": {"base", "loop"},
+    "dns": {"base", "loop"},
+    "thread": {"base", "loop", "dns"},  # of dns: types only
     "stage": {"base", "loop", "thread"},
     "http": {"base"},
     "http_server": {"base", "loop", "thread", "http", "http2", "tls"},  # of tls: types only
     "http_client": {"base", "loop", "thread", "http", "http2", "tls"},  # of tls: types only
     "tls": {"base"},
     "http2": {"base", "http"},
+    "websocket": {"base", "http"},
+    "websocket_stream": {"base", "loop", "thread", "http", "http_server", "websocket", "tls"},
 }
 # Public headers belong to the module of the same name; these are named differently.
 PUBLIC = {

@@ -14,7 +14,7 @@ MISSING = re.compile(r"^(include/\S+?): (.*)$")
 MANDOC_LINE = re.compile(r"^mandoc: (\S+?):(\d+):\d+: (.*)$")
 FORMATTERS = {
     "mandoc": ["mandoc", "-T", "lint", "-W", "warning"],
-    "groff": ["groff", "-mandoc", "-T", "utf8", "-ww", "-z"],
+    "groff": ["groff", "-t", "-mandoc", "-T", "utf8", "-ww", "-z"],
 }
 
 

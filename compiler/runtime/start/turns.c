@@ -3,21 +3,26 @@
 
 #include <sched.h>
 
+/* Not inline: a thread without a stack would save registers for it. */
+static __attribute__((noinline)) int yield_on_stack(struct thread *self)
+{
+    int err = errno;
+    leave_stack(self);
+    gs_thread_yield();
+    return_to_stack(self);
+    errno = err;
+    if (must_leave(self))
+        gs_cc_test_cancel(self);
+    return 0;
+}
+
 int gs_cc_sched_yield(void)
 {
     struct thread *self = thread_self();
     if (!self)
         return sched_yield();
-    if (self->stack) {
-        int err = errno;
-        leave_stack(self);
-        gs_thread_yield();
-        return_to_stack(self);
-        errno = err;
-        if (must_leave(self))
-            gs_cc_test_cancel(self);
-        return 0;
-    }
+    if (self->stack)
+        return yield_on_stack(self);
     if (must_leave(self) && gs_cc_test_cancel(self))
         return 0;
     if (self->phase == PHASE_NEW) {

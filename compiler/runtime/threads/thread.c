@@ -178,9 +178,9 @@ static bool start(struct gs_cc_state *state, struct thread *thread)
 static bool go_on(struct thread *thread)
 {
     struct gs_cc_state *state = &gs_cc_state;
-    if (!thread->is_exiting)
-        thread->is_exiting |=
-            thread->has_started ? resume_records(state, thread) : start(state, thread);
+    if (!thread->is_exiting &&
+        (thread->has_started ? resume_records(state, thread) : start(state, thread)))
+        thread->is_exiting = true;
     thread->err = *state->err;
     kept_leave(thread);
     if (!thread->is_exiting || thread->stack)

@@ -105,27 +105,12 @@ ssize_t gs_run_interrupted(enum job_kind kind, const struct io_call *call, uint6
 
 /* ---- In the thread ---- */
 
-/* Wait until a poll says that the file is ready. The bit, which a wait may have cleared, must be
- * set for other calls then. */
-static int wait_until_ready(const struct opened *file, unsigned direction, uint64_t deadline_ns)
-{
-    while (!gs_io_is_ready(file->fd, direction)) {
-        int err = gs_descriptor_wait(file, direction, deadline_ns);
-        if (err)
-            return err;
-        if (opened_is_closed(file))
-            return -EBADF;
-    }
-    gs_descriptor_set_ready(file->descriptor, direction);
-    return opened_is_closed(file) ? -EBADF : 0;
-}
-
 /* A call that was interrupted has waited long enough already. */
 ssize_t gs_run_when_ready(const struct io_call *call, uint64_t deadline_ns)
 {
     uint64_t pause_ns = RETRY_FIRST;
     for (;;) {
-        int err = wait_until_ready(&call->file, call->direction, deadline_ns);
+        int err = gs_opened_poll(&call->file, call->direction, deadline_ns);
         if (err)
             return err;
         bool may_block = gs_is_in_blocking_mode(call->file.fd);

@@ -14,6 +14,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 /* The pool makes the call. Once gs_close has closed the number, a call fails with an error that
  * depends on the call. off: has copied what the call points to; ends here. */
@@ -45,7 +46,16 @@ static ssize_t transfer_from_disk(const struct io_call *call)
                : gs_sys_pwritev2(fd, call->bytes, call->count, call->offset, 0);
 }
 
-static ssize_t transfer(const struct io_call *request, uint64_t deadline_ns)
+static ssize_t transfer_in_pool(const struct io_call *request, uint64_t deadline_ns)
+{
+    struct off_stack off = {.thread = thread_current()};
+    struct io_call call = *request;
+    call.try = transfer_from_disk;
+    call.bytes = (void *)off_stack_parts(&off, call.bytes, call.count, call.direction == GS_READ);
+    return run(JOB_FILE, &call, &off, deadline_ns);
+}
+
+static ssize_t transfer_some(const struct io_call *request, uint64_t deadline_ns)
 {
     ssize_t n = try_transfer(request);
     /* Some kernels return 0 if they would have to wait. */
@@ -53,11 +63,54 @@ static ssize_t transfer(const struct io_call *request, uint64_t deadline_ns)
         turn_spend(n, deadline_ns);
         return n;
     }
-    struct off_stack off = {.thread = thread_current()};
-    struct io_call call = *request;
-    call.try = transfer_from_disk;
-    call.bytes = (void *)off_stack_parts(&off, call.bytes, call.count, call.direction == GS_READ);
-    return run(JOB_FILE, &call, &off, deadline_ns);
+    return transfer_in_pool(request, deadline_ns);
+}
+
+/* Whether the file ends behind what has been read. */
+static bool is_at_end(const struct io_call *call, size_t done)
+{
+    struct stat stat;
+    off_t at = call->offset + (off_t)done;
+    if (!opened_enter(&call->file))
+        return true;
+    int err = gs_sys_fstat(call->file.fd, &stat);
+    if (call->offset < 0)
+        at = lseek(call->file.fd, 0, SEEK_CUR);
+    opened_leave(&call->file);
+    return err || at < 0 || !S_ISREG(stat.st_mode) || at >= stat.st_size;
+}
+
+/* What is left of the part in which the transfer has stopped; empty: nothing is left. */
+static struct iovec rest_of(const struct io_call *call, size_t done)
+{
+    const struct iovec *parts = call->bytes;
+    int i = 0;
+    for (; i < call->count && done >= parts[i].iov_len; i++)
+        done -= parts[i].iov_len;
+    return i == call->count
+               ? (struct iovec){NULL, 0}
+               : (struct iovec){(char *)parts[i].iov_base + done, parts[i].iov_len - done};
+}
+
+/* A try stops where the page cache does, which is no reason to transfer less than the system call
+ * does. Returns what has been transferred, or the error of the first transfer. */
+static ssize_t transfer(const struct io_call *request, uint64_t deadline_ns)
+{
+    ssize_t some, n = transfer_some(request, deadline_ns);
+    for (; n > 0; n += some) {
+        struct iovec rest = rest_of(request, (size_t)n);
+        if (!rest.iov_len || (request->direction == GS_READ && is_at_end(request, (size_t)n)))
+            return n;
+        struct io_call call = *request;
+        call.file.has_waited = true;
+        call.bytes = &rest;
+        call.count = 1;
+        call.offset += request->offset < 0 ? 0 : n;
+        some = transfer_in_pool(&call, deadline_ns);
+        if (some <= 0)
+            return n;
+    }
+    return n;
 }
 
 static ssize_t transfer_at(int fd, unsigned direction, const struct iovec *part, off_t offset,

@@ -9,7 +9,9 @@
 #include <errno.h>
 #include <gossamer/io.h>
 #include <gossamer/sys.h>
+#include <limits.h>
 #include <poll.h>
+#include <sys/ioctl.h>
 #include <sys/uio.h>
 
 /* Try the call without waiting. */
@@ -80,6 +82,19 @@ static int wait_until_ready(const struct opened *file, unsigned direction, uint6
             return 0;
         }
     }
+}
+
+int gs_opened_poll(const struct opened *file, unsigned direction, uint64_t deadline_ns)
+{
+    while (!gs_io_is_ready(file->fd, direction)) {
+        int err = gs_descriptor_wait(file, direction, deadline_ns);
+        if (err)
+            return err;
+        if (opened_is_closed(file))
+            return -EBADF;
+    }
+    gs_descriptor_set_ready(file->descriptor, direction);
+    return opened_is_closed(file) ? -EBADF : 0;
 }
 
 #define RETRY_MAX (64 * GS_MILLISECOND)
@@ -170,21 +185,33 @@ static bool waits_for_all(int fd, int flags)
            !gs_sys_getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &size) && type == SOCK_STREAM;
 }
 
-/* Receive n bytes, or fewer if the stream, the deadline or an error ends it. */
-static ssize_t recv_all(const struct opened *from, const struct iovec *part, int flags,
-                        uint64_t deadline_ns)
+/* Wait until more has arrived. Returns false if there is no more. An error stays in the socket, for
+ * the next call: this one has bytes to return. */
+static bool has_more(const struct opened *file, uint64_t deadline_ns)
+{
+    int n = 0, err = gs_opened_poll(file, GS_READ, deadline_ns);
+    return !err && (gs_sys_ioctl(file->fd, FIONREAD, &n) || n);
+}
+
+/* Receive all bytes, or fewer if the stream, the deadline or an error ends it. */
+static ssize_t recv_all(const struct opened *from, const struct iovec *parts, size_t count,
+                        int flags, uint64_t deadline_ns)
 {
     struct opened file = *from;
-    size_t done = 0;
-    ssize_t some;
-    do {
-        some = gs_opened_recv(&file, (char *)part->iov_base + done, part->iov_len - done, flags,
-                              deadline_ns);
-        if (some > 0)
-            done += (size_t)some;
-        file.has_waited = true;
-    } while (some > 0 && done < part->iov_len);
-    return done ? (ssize_t)done : some;
+    ssize_t some, done = 0;
+    for (const struct iovec *part = parts; part < parts + count; part++) {
+        for (size_t at = 0; at < part->iov_len; at += (size_t)some) {
+            if (done && !has_more(&file, deadline_ns))
+                return done;
+            some = gs_opened_recv(&file, (char *)part->iov_base + at, part->iov_len - at, flags,
+                                  deadline_ns);
+            if (some <= 0)
+                return done ? done : some;
+            done += some;
+            file.has_waited = true;
+        }
+    }
+    return done;
 }
 
 /* MSG_WAITALL is among the flags. Not inline: it has more on the stack. */
@@ -193,7 +220,7 @@ static __attribute__((noinline)) ssize_t recv_waiting_for_all(int fd, void *byte
 {
     const struct opened file = opened(fd);
     if (waits_for_all(fd, flags))
-        return recv_all(&file, &(struct iovec){bytes, n}, flags, deadline_ns);
+        return recv_all(&file, &(struct iovec){bytes, n}, 1, flags, deadline_ns);
     return gs_opened_recv(&file, bytes, n, flags, deadline_ns);
 }
 
@@ -238,11 +265,11 @@ ssize_t gs_recvmsg(int fd, struct msghdr *message, int flags, uint64_t deadline_
                            .flags = flags,
                            .direction = GS_READ,
                            .bytes = message};
-    if (message->msg_iovlen != 1 || message->msg_controllen || !waits_for_all(fd, flags))
+    if (message->msg_iovlen > IOV_MAX || message->msg_controllen || !waits_for_all(fd, flags))
         return gs_io_run(&call, deadline_ns);
     message->msg_namelen = 0;
     message->msg_flags = 0;
-    return recv_all(&call.file, message->msg_iov, flags, deadline_ns);
+    return recv_all(&call.file, message->msg_iov, message->msg_iovlen, flags, deadline_ns);
 }
 
 static bool is_to_unix(const struct msghdr *message)

@@ -57,6 +57,10 @@ bool gs_io_is_ready(int fd, unsigned direction);
 /* gs_wait_readable and gs_wait_writable of an open file. */
 int gs_opened_wait(const struct opened *file, unsigned direction, uint64_t deadline_ns);
 
+/* Wait until a poll says that the file is ready. The bit, which a wait may have cleared, is set for
+ * other calls then. Returns as gs_opened_wait. */
+int gs_opened_poll(const struct opened *file, unsigned direction, uint64_t deadline_ns);
+
 /* Pause before the next try. The pause after that is twice as long, but at most 64 ms. Returns 0,
  * -ETIMEDOUT, -ECANCELED or -ENOMEM. */
 int gs_pause_before_retry(uint64_t *pause_ns, uint64_t deadline_ns);

@@ -106,7 +106,7 @@ static int enqueue(struct poll_waiters *waiters, unsigned i)
     int fd = waiters->polls[i].fd, err = 0;
     struct descriptor *descriptor = gs_descriptor(fd);
     if (!descriptor)
-        return descriptor_error(fd);
+        return fd < 0 ? 0 : -ENOMEM;
     const struct opened file = {descriptor, fd, waiters->each[i].closes, true};
     spin_lock(&descriptor->lock);
     bool is_closed = opened_is_closed(&file);

@@ -41,8 +41,8 @@ struct poll_waiters {
  * -errno. */
 int gs_poll_now(struct gs_poll *poll, unsigned closes);
 
-/* Watch all descriptors, and queue waiters that notify: at once, if one was closed. Returns 0 or
- * -errno; then none is queued. */
+/* Watch all descriptors that are not negative, and queue waiters that notify: at once, if one was
+ * closed. Returns 0 or -errno; then none is queued. */
 int gs_poll_enqueue(struct poll_waiters *waiters);
 void gs_poll_dequeue(struct poll_waiters *waiters);
 

@@ -14,8 +14,10 @@ int gs_wait_child(pid_t pid, uint64_t deadline_ns, int *ret_status)
         return -EINVAL;
     int fd = gs_sys_pidfd_open(pid, 0);
     bool is_refused = fd == -ENOSYS || fd == -EPERM || fd == -EINVAL;
+    if (fd == -ESRCH || fd == -ENOENT)
+        return -ECHILD;
     if (fd < 0 && !is_refused)
-        return fd == -ESRCH ? -ECHILD : fd;
+        return fd;
     uint64_t pause_ns = RETRY_FIRST;
     int err, status;
     do {

@@ -27,6 +27,7 @@
 #define LIKELY(condition_) __builtin_expect(!!(condition_), 1)
 #define UNLIKELY(condition_) __builtin_expect(!!(condition_), 0)
 
+struct gs_dns;
 struct shared_stacks;
 struct watch;
 struct worker;
@@ -155,6 +156,7 @@ struct worker {
     void *stack;              /* the worker's own */
     size_t stack_size;
     char *receive_buffer; /* of gs_recv_with; NULL: not used yet, or in use */
+    struct gs_dns *dns;   /* of its loop (net/resolve.c); NULL: not used yet */
     void *saved_gs_base;
     unsigned unused_mode; /* for gs_context_call, with several workers */
     unsigned index;

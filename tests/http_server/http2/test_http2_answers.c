@@ -224,7 +224,7 @@ static void ask_at_once(int32_t ids[STREAMS])
 
 static void *get_many(void *unused)
 {
-    int32_t ids[STREAMS];
+    int32_t ids[STREAMS] = {0};
     start_server();
     peer_open(&peer, connect_client());
     ask_at_once(ids);
@@ -266,7 +266,7 @@ TEST(responses_that_are_ready_at_once_pass_no_limit)
 static void *get_many_late(void *unused)
 {
     static const nghttp2_settings_entry window = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0};
-    int32_t ids[STREAMS];
+    int32_t ids[STREAMS] = {0};
     start_server();
     peer_open_with(&peer, connect_client(), &window, 1, false);
     ask_at_once(ids);

@@ -12,6 +12,7 @@
 
 #define NOW_NS (1000 * GS_SECOND)
 #define SIZE 300000
+#define STEPS_MAX 100000 /* of a connection, each of which sends or receives a byte at least */
 #define GET "GET /page HTTP/1.1\r\nHost: x\r\n\r\n"
 #define POST "POST /page HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n"
 #define GET_LAST "GET /page HTTP/1.0\r\n\r\n"
@@ -32,6 +33,39 @@ static int peer;
 static char received[2 * SIZE]; /* plaintext at the client */
 static size_t received_n;
 static bool has_ended; /* close_notify has arrived */
+
+/* ---- Allocations of the server that fail ---- */
+
+#define ALLOCATIONS_MAX 1000         /* of a connection of a test */
+static unsigned fails_in;            /* so many allocations; 0: none fails */
+static _Thread_local bool is_server; /* it is running in this kernel thread */
+
+void *__real_malloc(size_t n);
+void *__real_calloc(size_t count, size_t n);
+void *__real_realloc(void *memory, size_t n);
+void *__wrap_malloc(size_t n);
+void *__wrap_calloc(size_t count, size_t n);
+void *__wrap_realloc(void *memory, size_t n);
+
+static bool fails(void)
+{
+    return is_server && fails_in && !--fails_in;
+}
+
+void *__wrap_malloc(size_t n)
+{
+    return fails() ? NULL : __real_malloc(n);
+}
+
+void *__wrap_calloc(size_t count, size_t n)
+{
+    return fails() ? NULL : __real_calloc(count, n);
+}
+
+void *__wrap_realloc(void *memory, size_t n)
+{
+    return fails() ? NULL : __real_realloc(memory, n);
+}
 
 static void write_page(size_t size)
 {
@@ -73,6 +107,9 @@ static void start(size_t page)
     CHECK_EQ(gs_tls_engine_new(context, NULL, &client), 0);
     received_n = 0;
     has_ended = false;
+    fails_in = 0; /* a check that failed has left these as they were */
+    is_server = false;
+    gs_sys_set_fault(NULL, NULL);
 }
 
 static void stop(void)
@@ -86,38 +123,6 @@ static void stop(void)
     serve_root_close(&root);
     close(peer);
     CHECK_EQ(rmdir(folder), 0);
-}
-
-/* ---- Allocations of the server that fail ---- */
-
-static unsigned fails_in;            /* so many allocations; 0: none fails */
-static _Thread_local bool is_server; /* it is running in this kernel thread */
-
-void *__real_malloc(size_t n);
-void *__real_calloc(size_t count, size_t n);
-void *__real_realloc(void *memory, size_t n);
-void *__wrap_malloc(size_t n);
-void *__wrap_calloc(size_t count, size_t n);
-void *__wrap_realloc(void *memory, size_t n);
-
-static bool fails(void)
-{
-    return is_server && fails_in && !--fails_in;
-}
-
-void *__wrap_malloc(size_t n)
-{
-    return fails() ? NULL : __real_malloc(n);
-}
-
-void *__wrap_calloc(size_t count, size_t n)
-{
-    return fails() ? NULL : __real_calloc(count, n);
-}
-
-void *__wrap_realloc(void *memory, size_t n)
-{
-    return fails() ? NULL : __real_realloc(memory, n);
 }
 
 /* ---- The client ---- */
@@ -177,7 +182,8 @@ static void serve(void)
 {
     ssize_t n = 1;
     is_server = true;
-    while (n > 0) {
+    for (unsigned steps = 0; n > 0; steps++) {
+        CHECK(steps < STEPS_MAX);
         unsigned wants = serve_connection_wants(&connection);
         n = -EAGAIN;
         if (wants & GS_HTTP_WRITE) {
@@ -543,11 +549,12 @@ TEST(a_handshake_waits_for_its_turn_and_a_request_does_not)
 /* The connection is closed, or goes on as if nothing had happened. */
 TEST(each_allocation_may_fail)
 {
-    unsigned closed = 0, first = 1;
+    unsigned closed = 0, first = 0;
     struct gs_tls_input none = {"", 0};
     do {
+        CHECK(++first < ALLOCATIONS_MAX);
         start(SIZE);
-        fails_in = first++;
+        fails_in = first;
         CHECK_EQ(gs_tls_engine_read(client, &none, received, sizeof received), -EAGAIN);
         send_output();
         serve();

@@ -87,6 +87,94 @@ TEST(many_threads_read_what_they_wrote)
     run_both(share_file);
 }
 
+/* ---- Tries that transfer a part ---- */
+
+/* Replaced by linker options: what the worker tries stops after a few bytes, as where the page
+ * cache has no more. */
+ssize_t __real_gs_sys_preadv2(int number, const struct iovec *parts, int count, off_t offset,
+                              int flags);
+ssize_t __real_gs_sys_pwritev2(int number, const struct iovec *parts, int count, off_t offset,
+                               int flags);
+ssize_t __wrap_gs_sys_preadv2(int number, const struct iovec *parts, int count, off_t offset,
+                              int flags);
+ssize_t __wrap_gs_sys_pwritev2(int number, const struct iovec *parts, int count, off_t offset,
+                               int flags);
+
+static atomic_bool is_short;
+static atomic_uint by_pool;
+
+static struct iovec first_of(const struct iovec *parts, int count)
+{
+    int i = 0;
+    while (i < count - 1 && !parts[i].iov_len)
+        i++;
+    return (struct iovec){parts[i].iov_base, parts[i].iov_len < 3 ? parts[i].iov_len : 3};
+}
+
+ssize_t __wrap_gs_sys_preadv2(int number, const struct iovec *parts, int count, off_t offset,
+                              int flags)
+{
+    const struct iovec few = first_of(parts, count);
+    atomic_fetch_add(&by_pool, !flags);
+    return atomic_load(&is_short) && flags
+               ? __real_gs_sys_preadv2(number, &few, 1, offset, 0)
+               : __real_gs_sys_preadv2(number, parts, count, offset, flags);
+}
+
+ssize_t __wrap_gs_sys_pwritev2(int number, const struct iovec *parts, int count, off_t offset,
+                               int flags)
+{
+    const struct iovec few = first_of(parts, count);
+    return atomic_load(&is_short) && flags
+               ? __real_gs_sys_pwritev2(number, &few, 1, offset, 0)
+               : __real_gs_sys_pwritev2(number, parts, count, offset, flags);
+}
+
+static void read_parts(const char *expected, ssize_t n)
+{
+    char got[64];
+    const struct iovec parts[] = {{got, 0}, {got, 5}, {got + 5, 5}, {got + 10, sizeof got - 10}};
+    MUST_EQ(lseek(fd, 0, SEEK_SET), 0);
+    MUST_EQ(gs_readv(fd, parts, 4, GS_NEVER), n);
+    MUST(!memcmp(got, expected, (size_t)n));
+    MUST_EQ(lseek(fd, 0, SEEK_CUR), n);
+    MUST_EQ(gs_pread(fd, got, sizeof got, 1, GS_NEVER), n - 1);
+    MUST(!memcmp(got, expected + 1, (size_t)n - 1));
+}
+
+static void transfer_in_parts(void)
+{
+    char text[] = "what is transferred by the pool", got[8];
+    const struct iovec parts[] = {{text, 5}, {text + 5, 15}, {text + 20, 11}};
+    make_file();
+    atomic_store(&is_short, true);
+    MUST_EQ(gs_writev(fd, parts, 3, GS_NEVER), 31);
+    MUST_EQ(gs_pwrite(fd, "W", 1, 0, GS_NEVER), 1);
+    MUST_EQ(gs_pwrite(fd, text, 31, 0, GS_NEVER), 31);
+    read_parts(text, 31);
+    atomic_store(&by_pool, 0);
+    MUST_EQ(gs_pread(fd, got, 8, 28, GS_NEVER), 3); /* the end of the file, without the pool */
+    MUST_EQ(gs_pread(fd, got, 3, 5, GS_NEVER), 3);
+    MUST_EQ(gs_pread(fd, got, 8, 5, 0), 3); /* does not wait for the rest */
+    MUST_EQ(atomic_load(&by_pool), 0);
+    atomic_store(&is_short, false);
+    remove_file();
+}
+
+THREAD(transfer_later)
+{
+    transfer_in_parts();
+}
+
+THREAD_TEST(transfer_is_whole_wherever_the_page_cache_ends, run_both)
+{
+    const struct gs_thread_attributes attributes = {.stack_is_shared = true};
+    struct gs_thread *sharing;
+    transfer_in_parts();
+    MUST_EQ(gs_thread_spawn(&attributes, transfer_later, NULL, &sharing), 0);
+    join(sharing);
+}
+
 /* ---- The file offset ---- */
 
 static int other_fd;

@@ -163,6 +163,86 @@ TEST(process_is_waited_for_where_pidfds_are_refused)
     gs_sys_set_fault(NULL, NULL);
 }
 
+/* ---- Processes that cannot be waited for ---- */
+
+static pid_t start_sleep(void)
+{
+    struct gs_process process;
+    char *arguments[] = {"sleep", "1000", NULL};
+    MUST_EQ(gs_spawn_process("sleep", arguments, NULL, &process), 0);
+    return process.pid;
+}
+
+static void *wait_in_vain(void *pid)
+{
+    int status = -1;
+    MUST_EQ(gs_wait_child((pid_t)(intptr_t)pid, GS_NEVER, &status), -ECHILD);
+    MUST_EQ(status, -1);
+    return NULL;
+}
+
+static void *select_in_vain(void *pid)
+{
+    struct gs_select end = {.child = (pid_t)(intptr_t)pid};
+    MUST_EQ(gs_select(&end, 1, GS_NEVER), 0);
+    MUST_EQ(end.result, -ECHILD);
+    return NULL;
+}
+
+/* The process ends while a thread waits, and its status goes to other code, or to none. */
+static void end_during(gs_thread_fn *wait, bool is_status_kept)
+{
+    pid_t pid = start_sleep();
+    struct gs_thread *waiter = spawn(wait, (void *)(intptr_t)pid);
+    gs_thread_yield();
+    kill(pid, SIGKILL);
+    if (is_status_kept)
+        MUST_EQ(waitpid(pid, NULL, 0), pid);
+    join(waiter);
+    wait((void *)(intptr_t)pid);
+}
+
+static void get_thread_id(void *ret_id)
+{
+    *(pid_t *)ret_id = (pid_t)syscall(SYS_gettid);
+}
+
+static void wait_for_others(gs_thread_fn *wait)
+{
+    pid_t thread;
+    MUST_EQ(gs_run_blocking(get_thread_id, &thread, GS_NEVER), 0);
+    wait((void *)(intptr_t)thread);
+    wait((void *)(intptr_t)getppid());
+}
+
+/* With one worker, which reaps the process before the waiting thread can. */
+THREAD(wait_for_what_cannot_be_waited_for)
+{
+    end_during(wait_in_vain, true);
+    wait_for_others(wait_in_vain);
+    signal(SIGCHLD, SIG_IGN);
+    end_during(wait_in_vain, false);
+    signal(SIGCHLD, SIG_DFL);
+}
+
+THREAD(select_what_cannot_be_waited_for)
+{
+    end_during(select_in_vain, true);
+    wait_for_others(select_in_vain);
+    signal(SIGCHLD, SIG_IGN);
+    end_during(select_in_vain, false);
+    signal(SIGCHLD, SIG_DFL);
+}
+
+TEST(process_that_cannot_be_waited_for_is_one_error)
+{
+    run_with(1, wait_for_what_cannot_be_waited_for);
+    run_with(1, select_what_cannot_be_waited_for);
+    gs_sys_set_fault(refuse_pidfds, NULL);
+    run_with(1, wait_for_what_cannot_be_waited_for);
+    gs_sys_set_fault(NULL, NULL);
+}
+
 /* ---- The runtime's signals, and its stacks ---- */
 
 /* An emulator has two others in their place. */

@@ -26,8 +26,17 @@ static ssize_t receive_from(int fd, size_t n, int flags, uint64_t deadline_ns)
     return gs_recvfrom(fd, bytes, n, flags, (struct sockaddr *)&address, &size, deadline_ns);
 }
 
+static ssize_t receive_parts(int fd, size_t n, int flags, uint64_t deadline_ns)
+{
+    struct iovec parts[] = {{bytes, 1}, {bytes, 0}, {bytes + 1, 2}, {bytes + 3, n - 3}};
+    struct msghdr message = {.msg_iov = parts, .msg_iovlen = 4};
+    memset(bytes, 0, sizeof bytes);
+    return gs_recvmsg(fd, &message, flags, deadline_ns);
+}
+
 typedef ssize_t receive_fn(int fd, size_t n, int flags, uint64_t deadline_ns);
-static receive_fn *const receives[] = {receive, receive_from};
+static receive_fn *const receives[] = {receive, receive_from, receive_parts};
+enum { RECEIVES = sizeof receives / sizeof *receives, WITHOUT_PARTS = RECEIVES - 1 };
 
 /* All bytes; at the deadline and the end of the stream, those that have arrived. */
 static void wait_for_all(receive_fn *receive_by)
@@ -38,6 +47,7 @@ static void wait_for_all(receive_fn *receive_by)
     MUST(!memcmp(bytes, "abcdef", 6));
     join(sender);
     MUST_EQ(gs_sys_send(theirs, "gh", 2, 0), 2);
+    MUST_EQ(receive_by(ours, 6, MSG_WAITALL | MSG_PEEK, GS_NEVER), 2);
     MUST_EQ(receive_by(ours, 6, MSG_WAITALL, after(2 * GS_MILLISECOND)), 2);
     MUST_EQ(receive_by(ours, 6, MSG_WAITALL, after(GS_MILLISECOND)), -ETIMEDOUT);
     MUST_EQ(gs_sys_send(theirs, "ij", 2, 0), 2);
@@ -45,6 +55,19 @@ static void wait_for_all(receive_fn *receive_by)
     MUST_EQ(receive_by(ours, 6, MSG_WAITALL, GS_NEVER), 2);
     MUST_EQ(receive_by(ours, 6, MSG_WAITALL, GS_NEVER), 0);
     close_both();
+}
+
+/* The error is not lost: it is the next call's. */
+static void be_reset(receive_fn *receive_by)
+{
+    connect_both();
+    MUST_EQ(gs_sys_send(theirs, "ab", 2, 0), 2);
+    struct gs_thread *resetting = spawn(reset_later, NULL);
+    MUST_EQ(receive_by(ours, 6, MSG_WAITALL, GS_NEVER), 2);
+    MUST_EQ(receive_by(ours, 6, MSG_WAITALL, GS_NEVER), -ECONNRESET);
+    MUST_EQ(receive_by(ours, 6, MSG_WAITALL, GS_NEVER), 0);
+    join(resetting);
+    gs_close(ours);
 }
 
 /* A datagram is received as it is. */
@@ -59,8 +82,9 @@ static void receive_datagram(receive_fn *receive_by)
 
 THREAD_TEST(waitall_waits_for_all_bytes_of_a_stream, run_both)
 {
-    for (size_t i = 0; i < sizeof receives / sizeof *receives; i++) {
+    for (size_t i = 0; i < RECEIVES; i++) {
         wait_for_all(receives[i]);
+        be_reset(receives[i]);
         receive_datagram(receives[i]);
     }
 }
@@ -69,7 +93,7 @@ THREAD_TEST(waitall_waits_for_all_bytes_of_a_stream, run_both)
 THREAD_TEST(calls_that_must_not_wait_return_at_once, run_both)
 {
     connect_both();
-    for (size_t i = 0; i < sizeof receives / sizeof *receives; i++) {
+    for (size_t i = 0; i < WITHOUT_PARTS; i++) {
         MUST_EQ(receives[i](ours, 1, MSG_DONTWAIT, GS_NEVER), -EAGAIN);
         MUST_EQ(receives[i](ours, 1, MSG_ERRQUEUE, GS_NEVER), -EAGAIN);
         MUST_EQ(receives[i](ours, 1, MSG_OOB, GS_NEVER), -EINVAL);
