@@ -23,8 +23,8 @@
  * one. It reaches all coroutines that await each other, and the members of when_all.
  *
  * Ending: when a loop is destroyed, the coroutines that still wait are destroyed without being
- * resumed, innermost last: what is in their frames is destroyed, and descriptors are closed. To let
- * them unwind instead, cancel them and run the loop until it returns.
+ * resumed: what is in their frames is destroyed, and descriptors are closed. To let them unwind
+ * instead, cancel them and run the loop until it returns.
  *
  * Threads: everything here belongs to the kernel thread of its loop, except for the functions that
  * run_blocking calls. User threads wait by the functions of io.hpp instead. This header is not part

@@ -2,6 +2,7 @@
 
 #include <gossamer/coroutine.hpp>
 #include <gossamer/net.hpp>
+#include <new>
 #include <stdexcept>
 #include <vector>
 
@@ -13,6 +14,33 @@ using gossamer::async::sleep;
 using gossamer::async::spawned;
 using gossamer::async::task;
 using gossamer::async::when_all;
+
+namespace
+{
+
+int allocations_left = -1; /* that succeed; negative: all */
+
+} // namespace
+
+void *operator new(std::size_t n)
+{
+    void *memory = allocations_left ? std::malloc(n ? n : 1) : nullptr;
+    if (!memory)
+        throw std::bad_alloc();
+    if (allocations_left > 0)
+        allocations_left--;
+    return memory;
+}
+
+[[gnu::noinline]] void operator delete(void *memory) noexcept
+{
+    std::free(memory);
+}
+
+[[gnu::noinline]] void operator delete(void *memory, std::size_t) noexcept
+{
+    std::free(memory);
+}
 
 namespace
 {
@@ -198,6 +226,66 @@ TEST(a_wait_ends_at_its_deadline)
         };
         MUST(error_of([&, &from = near, &to = far] { loop.run(receive(from, to)); }) ==
              std::errc::timed_out);
+    });
+}
+
+TEST(what_has_arrived_is_received_without_a_wait)
+{
+    run_on_pollers([] {
+        loop loop;
+        auto [near, far] = pair_on(loop);
+        const auto receive = [](const descriptor &from, const descriptor &to) -> task<void> {
+            char bytes[4];
+            co_await to.send_all("abcd", 4, deadline::now());
+            MUST(co_await from.recv(bytes, 2, deadline::now()) == 2);
+            MUST(co_await from.recv(bytes, 4) == 2 && bytes[1] == 'd');
+        };
+        loop.run(receive(near, far));
+    });
+}
+
+TEST(a_descriptor_that_is_none_is_an_error)
+{
+    run_on_pollers([] {
+        loop loop;
+        const auto use = [](const descriptor &none) -> task<void> {
+            char byte = 0;
+            std::error_code ec;
+            for (int i = 0; i < 2; i++) {
+                MUST(co_await none.recv(&byte, 1, 1h, ec) == 0);
+                MUST(ec == std::errc::bad_file_descriptor);
+                MUST(co_await none.send_all(&byte, 1, 1h, ec) == 0);
+                MUST(ec == std::errc::bad_file_descriptor);
+                MUST(!co_await none.accept(1h, ec));
+                MUST(ec == std::errc::bad_file_descriptor);
+            }
+        };
+        loop.run(use(descriptor(loop, gossamer::file_descriptor())));
+    });
+}
+
+TEST(a_send_waits_for_room)
+{
+    run_on_pollers([] {
+        loop loop;
+        auto [near, far] = pair_on(loop);
+        const std::string large(1000000, 'x');
+        const auto fill = [&large](const descriptor &to) -> task<void> {
+            std::error_code ec;
+            co_await to.send_all(large.data(), large.size(), 1ms, ec);
+            MUST(ec == std::errc::timed_out);
+            while (co_await to.send(large.data(), large.size(), 1ms, ec))
+                MUST(!ec);
+            MUST(ec == std::errc::timed_out);
+            co_await to.send_all(large.data(), large.size());
+        };
+        spawned filling = loop.spawn(fill(far));
+        const auto cancel = [&]() -> task<void> {
+            co_await sleep(20ms);
+            filling.cancel();
+        };
+        loop.run(cancel());
+        MUST(!filling.is_running());
     });
 }
 
@@ -394,6 +482,31 @@ TEST(functions_that_block_run_in_other_kernel_threads)
         co_return caught;
     };
     CHECK(loop.run(work()) == "worked");
+}
+
+TEST(any_allocation_may_fail)
+{
+    const auto all = []() -> task<int> {
+        const counted local(1);
+        const auto [a, b] = co_await when_all(late_sum(1, 2), sum(3, 4));
+        std::vector<task<int>> more;
+        more.push_back(late_sum(5, 6));
+        more.push_back(sum(7, 8));
+        const std::vector<int> sums = co_await when_all(std::move(more));
+        co_return a + b + sums[0] + sums[1];
+    };
+    for (int failing = 0, result = 0; !result; failing++) {
+        loop loop;
+        allocations_left = failing;
+        try {
+            result = loop.run(all());
+            CHECK_EQ(result, 36);
+        } catch (const std::bad_alloc &) {
+            CHECK(failing < 100);
+        }
+        allocations_left = -1;
+        CHECK_EQ(counted::live, 0);
+    }
 }
 
 TEST(a_signal_resumes_a_coroutine)
