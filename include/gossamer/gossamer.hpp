@@ -13,8 +13,8 @@
  *     clock.hpp     deadline
  *     error.hpp     errc and its std::error_category
  *
- * Included on their own are http_server.hpp and http_client.hpp; tls.hpp, which needs the library
- * gossamer-tls; and coroutine.hpp, coroutines of C++20 on an event loop.
+ * Included on their own are http_server.hpp, http_client.hpp and websocket.hpp; tls.hpp, which
+ * needs the library gossamer-tls; and coroutine.hpp, coroutines of C++20 on an event loop.
  */
 #ifndef GOSSAMER_GOSSAMER_HPP
 #define GOSSAMER_GOSSAMER_HPP

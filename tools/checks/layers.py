@@ -57,6 +57,7 @@ PUBLIC = {
     "select": "thread",
     "sync": "thread",
     "tls": "tls_stream",
+    "websocket.hpp": "websocket_stream",
     "tls_context": "tls",
     "tls_engine": "tls",
 }
@@ -135,7 +136,7 @@ def _module(path: str) -> str:
     parts = path.split("/")
     if path.startswith("include/gossamer/"):
         stem = Path(parts[2]).stem
-        return PUBLIC.get(stem, stem)
+        return PUBLIC.get(parts[2], PUBLIC.get(stem, stem))
     return parts[1] if parts[0] in ("src", "tests") and len(parts) > 2 else parts[0]
 
 
