@@ -201,7 +201,7 @@ class http_client
     http_response fetch(const http_request &request, deadline limit, std::error_code &ec)
     {
         body_reader reader{request, nullptr};
-        std::vector<gs_http_field> fields;
+        std::vector<struct gs_http_field> fields;
         fields.reserve(request.fields.size());
         for (const auto &[name, value] : request.fields)
             fields.push_back({name.c_str(), value.c_str()});
