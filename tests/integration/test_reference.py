@@ -140,7 +140,10 @@ def test_the_contents_list_every_function(written: Path, pages: dict[str, str]) 
 
 @pytest.mark.parametrize(
     "command",
-    [["mandoc", "-T", "lint", "-W", "warning"], ["groff", "-mandoc", "-T", "utf8", "-ww", "-z"]],
+    [
+        ["mandoc", "-T", "lint", "-W", "warning"],
+        ["groff", "-t", "-mandoc", "-T", "utf8", "-ww", "-z"],
+    ],
     ids=["mandoc", "groff"],
 )
 def test_formatters_have_nothing_to_say_about_a_page(written: Path, command: list[str]) -> None:

@@ -119,7 +119,7 @@ void gs_runtime_set_multi(bool is_multi)
 {
     gs_runtime.is_multi = is_multi;
     gs_threads_mode = is_multi ? GS_THREADS_MULTI : 0;
-    if (is_multi && !gs_runtime.uses_gsbase)
+    if (!gs_runtime.uses_gsbase)
         gs_threads_mode |= GS_THREADS_NO_GS;
     if (!is_multi && atomic_load(&gs_runtime.shares_stacks))
         gs_threads_mode |= GS_THREADS_SHARED_STACKS;

@@ -36,11 +36,26 @@ TEST(kernel_thread_that_a_worker_makes_is_no_worker)
     run_both(look_in_many);
 }
 
+static void *lock_and_unlock(void *mutex)
+{
+    MUST_EQ(gs_mutex_lock(mutex, 0), 0);
+    gs_mutex_unlock(mutex);
+    return NULL;
+}
+
+THREAD(lock_on_the_stack_of_the_worker)
+{
+    struct gs_mutex mutex = {0};
+    gs_thread_call_on_worker_stack(lock_and_unlock, &mutex);
+    lock_and_unlock(&mutex);
+}
+
 TEST(worker_is_found_where_the_gs_base_cannot_be_set)
 {
     bool before = gs_runtime.uses_gsbase;
     gs_runtime.uses_gsbase = false;
     run_both(look_in_many);
+    run_both(lock_on_the_stack_of_the_worker);
     gs_runtime.uses_gsbase = before;
 }
 
