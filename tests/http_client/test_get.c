@@ -1,6 +1,12 @@
 /* Responses: how their bodies are delimited, cut, split and malformed. */
 #include "tests/http_client/scripted.h"
 
+/* The first test of the program: there has been no client. */
+THREAD_TEST(before_a_failure_there_is_a_text_too, run_on_one)
+{
+    MUST(gs_http_client_error()[0]);
+}
+
 SCRIPT_TEST(a_page_is_got_with_its_status_and_fields)
 {
     script.reply = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\nX-One:  a b \r\nx-two: 2\r\n\r\nhello";

@@ -157,3 +157,32 @@ SCRIPT_TEST(many_threads_share_a_client)
     MUST_EQ(gs_wait_group_wait(&getters, after(PATIENCE_NS)), 0);
     MUST_EQ(request_count, MANY * EACH);
 }
+
+/* Nobody gets an answer before all have asked. */
+#define IN_FLIGHT 400u
+static struct gs_barrier all_have_asked;
+
+static void answer_when_all_have_asked(int fd, unsigned number)
+{
+    (void)number;
+    if (next_request(fd) && gs_barrier_wait(&all_have_asked, after(PATIENCE_NS)) >= 0)
+        say(fd, ok);
+}
+
+static void *get_page(void *unused)
+{
+    must_get("/", "ok");
+    gs_wait_group_done(&getters);
+    return unused;
+}
+
+SCRIPT_TEST(as_many_requests_as_there_are_threads_are_in_flight)
+{
+    all_have_asked = (struct gs_barrier){.threads = IN_FLIGHT};
+    script.serve = answer_when_all_have_asked;
+    gs_wait_group_add(&getters, IN_FLIGHT);
+    for (unsigned i = 0; i < IN_FLIGHT; i++)
+        MUST_EQ(gs_thread_spawn(NULL, get_page, NULL, NULL), 0);
+    MUST_EQ(gs_wait_group_wait(&getters, after(PATIENCE_NS)), 0);
+    MUST_EQ(connection_count, IN_FLIGHT);
+}
