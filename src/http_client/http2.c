@@ -178,10 +178,12 @@ static bool has_output(const struct gs_http_client_http2 *http2)
     return http2->output.start < http2->output.end && !http2->is_encrypting_late;
 }
 
-/* If there is an item already, it suffices. */
+/* There is room for the item, so the call does not wait. */
 static void kick(struct gs_http_client_http2 *http2)
 {
-    (void)!gs_channel_send(http2->kick, "", 0);
+    if (!http2->is_kicked)
+        (void)!gs_channel_send(http2->kick, "", 0);
+    http2->is_kicked = true;
 }
 
 void gs_http_client_http2_wake(struct gs_http_client_http2_stream *stream)
@@ -272,6 +274,8 @@ static int follow(struct gs_http_client_http2_stream *stream, uint64_t deadline_
     return err;
 }
 
+enum { READY, KICKED }; /* which case of the select was done */
+
 static int drive(struct gs_http_client_http2_stream *stream, uint64_t deadline_ns)
 {
     struct gs_http_client_http2 *http2 = stream->http2;
@@ -287,6 +291,9 @@ static int drive(struct gs_http_client_http2_stream *stream, uint64_t deadline_n
     gs_thread_yield(); /* a fast server would let the call return at once each time */
     gs_mutex_lock(&http2->lock, GS_NEVER);
     http2->driver = NULL;
+    if (http2->is_kicked && result != KICKED)
+        (void)!gs_channel_receive(http2->kick, &item, 0);
+    http2->is_kicked = false;
     if (result < 0)
         return result;
     gs_thread_call_on_worker_stack(advance, http2);

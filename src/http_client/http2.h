@@ -62,6 +62,7 @@ struct gs_http_client_http2 {
     struct gs_http_client_http2_stream *driver; /* which waits for the socket; NULL: none does */
     bool driver_writes;                         /* it waits also until the socket takes more */
     struct gs_channel *kick;                    /* wakes the driver */
+    bool is_kicked;                             /* it has an item for the driver */
     int err;                                    /* of the connection; 0: none */
     bool is_suspect;                            /* nothing has arrived for a request, nor since */
     bool has_served;

@@ -87,6 +87,7 @@ static void start(void (*serve)(int fd, unsigned number))
 {
     const struct gs_http_client_options options = {.assumes_http2 = true};
     script.serve = serve;
+    synchronise();
     new_client(&options);
 }
 
