@@ -63,8 +63,8 @@ static ssize_t receive_once(struct gs_websocket *socket, const struct into *into
                        : gs_websocket_recv_input(socket, deadline_ns);
 }
 
-/* There is a pong for which the socket has no room (2. in stream.h). Plaintext may be there without
- * an event. */
+/* There is a pong that could not be sent (2. in stream.h). If a sender has the mutex while the
+ * socket has room, the sender is about to use it. Plaintext may be there without an event. */
 static __attribute__((noinline)) ssize_t receive_with_pong(struct gs_websocket *socket,
                                                            const struct into *into,
                                                            uint64_t deadline_ns)
@@ -78,6 +78,7 @@ static __attribute__((noinline)) ssize_t receive_with_pong(struct gs_websocket *
         int ready = gs_poll(&poll, 1, deadline_ns);
         if (ready <= 0)
             return ready ? ready : -ETIMEDOUT;
+        gs_thread_yield();
     } while (!gs_websocket_send_pong(socket));
     return receive_once(socket, into, deadline_ns);
 }
