@@ -214,7 +214,7 @@ SERVE_TEST(send_that_had_no_room_can_be_repeated, (struct gs_http_server){.handl
 
 static void keep_alive(struct gs_http_exchange *exchange, void *unused)
 {
-    const struct gs_websocket_options options = {.keepalive_ns = 20 * GS_MILLISECOND};
+    const struct gs_websocket_options options = {.keepalive_ns = 100 * GS_MILLISECOND};
     struct gs_websocket_message message;
     (void)unused;
     MUST_EQ(gs_websocket_accept(exchange, &options, &served), 0);
@@ -228,7 +228,7 @@ SERVE_TEST(peer_that_answers_pings_stays, (struct gs_http_server){.handler = kee
 {
     struct gs_websocket *socket = dial(NULL, "/");
     struct gs_websocket_message message;
-    MUST_EQ(gs_websocket_receive(socket, &message, after(300 * GS_MILLISECOND)), -ETIMEDOUT);
+    MUST_EQ(gs_websocket_receive(socket, &message, after(500 * GS_MILLISECOND)), -ETIMEDOUT);
     send_text(socket, "still here");
     MUST_EQ(gs_semaphore_wait(&has_started, patience()), 0);
     MUST_EQ(served_err, 0);
