@@ -42,7 +42,8 @@ static void count_body(int fd, unsigned number)
         total += (size_t)more;
     }
     MUST_EQ(total, length);
-    snprintf(answer, sizeof answer, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%zu",
+    snprintf(answer, sizeof answer,
+             "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%zu",
              snprintf(NULL, 0, "%zu", total), total);
     say(fd, answer);
 free_text:
