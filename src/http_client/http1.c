@@ -130,16 +130,18 @@ static int send_body(struct gs_http_client_stream *stream, const void *bytes, si
 
 /* ---- The head of the response ---- */
 
-/* Parse input from `scanned` on. Returns 0 or -errno. */
+/* Parse input from `scanned` on. A parser that has refused something is not used again. Returns 0
+ * or -errno. */
 static int parse_head(struct gs_http_client_connection *connection)
 {
     struct gs_http_response_parser *parser = &connection->parser;
     struct gs_http_text none;
     while (connection->scanned < gs_http_client_input_n(connection) &&
            !gs_http_response_parser_has_head(parser)) {
-        ssize_t used = gs_http_response_parser_next(
-            parser, connection->input + connection->start + connection->scanned,
-            gs_http_client_input_n(connection) - connection->scanned, &none);
+        const char *at = connection->input + connection->start + connection->scanned;
+        size_t n = gs_http_client_input_n(connection) - connection->scanned;
+        ssize_t used =
+            parser->reason ? -EPROTO : gs_http_response_parser_next(parser, at, n, &none);
         if (used < 0) {
             char what[120];
             snprintf(what, sizeof what, "is not valid: %s", parser->reason);

@@ -63,23 +63,30 @@ static ssize_t receive_once(struct gs_websocket *socket, const struct into *into
                        : gs_websocket_recv_input(socket, deadline_ns);
 }
 
-/* There is a pong for which the socket has no room (2. in stream.h). Plaintext may be there without
- * an event. */
+/* How long a sender may have the mutex although the socket has room, before we look again:
+ * usually it is about to use the room, but with TLS it may have to wait for what is received. */
+#define SENDER_NS GS_MILLISECOND
+
+/* There is a pong that could not be sent (2. in stream.h). Plaintext may be there without an event.
+ */
 static __attribute__((noinline)) ssize_t receive_with_pong(struct gs_websocket *socket,
                                                            const struct into *into,
                                                            uint64_t deadline_ns)
 {
     struct gs_poll poll = {.fd = socket->transport.fd, .events = GS_READ | GS_WRITE};
     ssize_t n;
-    do {
-        n = receive_once(socket, into, 0);
-        if (n != -ETIMEDOUT)
-            return n;
+    while ((n = receive_once(socket, into, 0)) == -ETIMEDOUT) {
         int ready = gs_poll(&poll, 1, deadline_ns);
-        if (ready <= 0)
-            return ready ? ready : -ETIMEDOUT;
-    } while (!gs_websocket_send_pong(socket));
-    return receive_once(socket, into, deadline_ns);
+        if (ready < 0)
+            return ready;
+        if (gs_websocket_send_pong(socket))
+            return receive_once(socket, into, deadline_ns);
+        uint64_t now_ns = gs_clock_now();
+        if (now_ns >= deadline_ns)
+            return -ETIMEDOUT;
+        (void)!gs_wait_readable(poll.fd, gs_clock_after(now_ns, SENDER_NS));
+    }
+    return n;
 }
 
 /* Nothing has been received for the time of keepalive. */

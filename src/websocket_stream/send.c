@@ -125,7 +125,7 @@ bool gs_websocket_send_pong(struct gs_websocket *socket)
             send_pong(socket);
         gs_mutex_unlock(&socket->mutex);
     }
-    return is_free;
+    return !atomic_load(&socket->has_pong);
 }
 
 void gs_websocket_answer_ping(struct gs_websocket *socket, const char *bytes, size_t n)

@@ -22,8 +22,9 @@
  *      The mutex and has_pong are changed in one order for all threads: either the receiver gets
  *      the mutex, or its holder sees has_pong. A later ping replaces the payload of a pong that was
  *      not sent (RFC 6455, 5.5.3). pong_mutex is for the payload, and nobody waits with it.
- *   2. The socket has no room for a pong, and nobody sends: the receiver waits until the socket is
- *      readable or writable, so that two peers that both send do not wait for each other.
+ *   2. The socket has no room for a pong, or a sender has the mutex, and perhaps leaves no room at
+ *      the end of its frame: the receiver waits until the socket is readable or writable, so that
+ *      two peers that both send do not wait for each other.
  *   3. A close is received, or sent after a failure, while a sender is in the middle of a frame.
  *      The receiver waits for the mutex, for ANSWER_NS at most: nothing is received any more that
  *      would be in the way.
@@ -120,8 +121,8 @@ int gs_websocket_transmit(struct gs_websocket *socket, struct gs_http_text heade
 /* Answer a ping, without waiting. */
 void gs_websocket_answer_ping(struct gs_websocket *socket, const char *bytes, size_t n);
 
-/* Send the pong, if there is one and the mutex and the socket are free. Returns false if the socket
- * has no room. */
+/* Send the pong, if there is one and the mutex and the socket are free. Returns whether there is
+ * none any more. */
 bool gs_websocket_send_pong(struct gs_websocket *socket);
 
 /* Send a ping without payload, if nobody sends. Returns whether it was tried. */

@@ -42,7 +42,8 @@ static void count_body(int fd, unsigned number)
         total += (size_t)more;
     }
     MUST_EQ(total, length);
-    snprintf(answer, sizeof answer, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%zu",
+    snprintf(answer, sizeof answer,
+             "HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%zu",
              snprintf(NULL, 0, "%zu", total), total);
     say(fd, answer);
 free_text:
@@ -160,6 +161,30 @@ SCRIPT_TEST(a_response_ends_the_sending_of_a_body_that_nobody_reads)
         gs_semaphore_post(&client_is_done);
     }
     MUST_EQ(connection_count, 2);
+}
+
+/* The end of a line that is malformed would be a valid line. */
+static void refuse_in_parts(int fd, unsigned number)
+{
+    (void)number;
+    say(fd, "HTTP/1.1 413 Too Large\r\nContent-Length: 3,");
+    for (int i = 0; i < 20; i++)
+        gs_thread_end_turn();
+    say(fd, "4: x\r\n\r\nbig");
+    MUST_EQ(gs_semaphore_wait(&client_is_done, after(PATIENCE_NS)), 0);
+}
+
+SCRIPT_TEST(a_malformed_response_that_ends_the_sending_of_a_body_is_an_error)
+{
+    static char body[16 << 20];
+    struct gs_http_response *response = NULL;
+    const struct gs_http_client_request request = {
+        .url = url_of("/"), .body = body, .body_n = sizeof body};
+    script.serve = refuse_in_parts;
+    int err = gs_http_fetch(client, &request, after(PATIENCE_NS), &response);
+    MUST(err == -EPROTO || err == -EPIPE);
+    MUST_CONTAIN(gs_http_client_error(), "is not valid: Content-Length is not a number");
+    gs_semaphore_post(&client_is_done);
 }
 
 /* Interim responses do not end it. */

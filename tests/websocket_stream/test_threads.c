@@ -101,6 +101,74 @@ SERVE_TEST(close_by_another_thread_ends_the_receiver, (struct gs_http_server){.h
     must_close(socket);
 }
 
+/* A ping arrives while a sender waits in the middle of a frame, whose end leaves no room for the
+ * pong. Nobody sends anything more, so the receiver has to. */
+
+static _Atomic(bool) has_sent;
+static char parted[LARGE];
+
+static void *send_some(void *n)
+{
+    MUST_EQ(
+        gs_websocket_send(served, GS_WEBSOCKET_BINARY, parted, (size_t)(uintptr_t)n, patience()),
+        0);
+    has_sent = true;
+    return NULL;
+}
+
+static void pause_for_others(void)
+{
+    MUST_EQ(gs_thread_sleep(after(GS_MILLISECOND)), 0);
+}
+
+/* Receive until the sender has finished, and then the rest, whose end is the pong. */
+static void hear_pong(int fd, size_t n)
+{
+    char bytes[8000] = "";
+    size_t left = n, at = 0;
+    while (left) {
+        ssize_t part = gs_recv(fd, bytes, left < sizeof bytes ? left : sizeof bytes, 0, patience());
+        MUST(part > 0);
+        at = (size_t)part;
+        left -= at;
+        if (!has_sent)
+            pause_for_others();
+    }
+    MUST(at >= 4 && !memcmp(bytes + at - 4, "ping", 4));
+}
+
+static int shake_hands(void)
+{
+    static struct heard heard;
+    int fd = connect_client(), small = 32768;
+    MUST_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof small), 0);
+    say(fd, "GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
+            "Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n");
+    heard.n = 0;
+    MUST_EQ(hear(fd, &heard, "\r\n\r\n"), 0);
+    MUST_EQ(gs_semaphore_wait(&has_started, patience()), 0);
+    MUST_EQ(setsockopt(gs_websocket_fd(served), SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
+    return fd;
+}
+
+SERVE_TEST(pong_follows_a_frame_that_fills_the_socket, (struct gs_http_server){.handler = hold})
+{
+    int fd = shake_hands();
+    for (size_t n = LARGE / 2; n < LARGE; n += 12001) {
+        has_sent = false;
+        struct gs_thread *sender = spawn(send_some, (void *)(uintptr_t)n);
+        pause_for_others();
+        say(fd, "\x89\x84"
+                "\1\1\1\1"
+                "qhof");
+        pause_for_others();
+        hear_pong(fd, n + 10 + 6);
+        join(sender);
+    }
+    gs_close(fd);
+    gs_semaphore_post(&may_end);
+}
+
 /* ---- 5: a send that fails within a frame ---- */
 
 SERVE_TEST(send_that_fails_in_a_frame_is_the_last, (struct gs_http_server){.handler = hold})
@@ -146,7 +214,7 @@ SERVE_TEST(send_that_had_no_room_can_be_repeated, (struct gs_http_server){.handl
 
 static void keep_alive(struct gs_http_exchange *exchange, void *unused)
 {
-    const struct gs_websocket_options options = {.keepalive_ns = 20 * GS_MILLISECOND};
+    const struct gs_websocket_options options = {.keepalive_ns = 100 * GS_MILLISECOND};
     struct gs_websocket_message message;
     (void)unused;
     MUST_EQ(gs_websocket_accept(exchange, &options, &served), 0);
@@ -160,7 +228,7 @@ SERVE_TEST(peer_that_answers_pings_stays, (struct gs_http_server){.handler = kee
 {
     struct gs_websocket *socket = dial(NULL, "/");
     struct gs_websocket_message message;
-    MUST_EQ(gs_websocket_receive(socket, &message, after(300 * GS_MILLISECOND)), -ETIMEDOUT);
+    MUST_EQ(gs_websocket_receive(socket, &message, after(500 * GS_MILLISECOND)), -ETIMEDOUT);
     send_text(socket, "still here");
     MUST_EQ(gs_semaphore_wait(&has_started, patience()), 0);
     MUST_EQ(served_err, 0);
