@@ -50,6 +50,12 @@ static bool begins_block(const struct gs_http2_session *session)
            session->header[3] == NGHTTP2_HEADERS;
 }
 
+/* Of the header of a frame, libnghttp2 counts each piece as a frame. */
+static bool must_keep(const struct gs_http2_session *session)
+{
+    return session->header_block == GS_HTTP2_GATHERING || session->header_n;
+}
+
 char *gs_http2_take_gathered(struct gs_http2_session *session)
 {
     char *gathered = session->gathered;
@@ -67,13 +73,12 @@ bool gs_http2_gather(struct gs_http2_session *session, struct gs_http_text *byte
     }
     if (session->header_block == GS_HTTP2_OUTSIDE)
         return true;
-    bool is_at_end = ends_block(session),
-         was_gathering = session->header_block == GS_HTTP2_GATHERING;
+    bool is_at_end = ends_block(session);
     session->block_frames += !session->header_n && !session->payload_left;
     session->base.is_in_header = !is_at_end;
     if (is_at_end)
         session->header_block = GS_HTTP2_OUTSIDE;
-    if (!was_gathering || (is_at_end && !session->gathered))
+    if (!must_keep(session) && !session->gathered)
         return true;
     if (!append(session, *bytes))
         return false;
@@ -82,7 +87,7 @@ bool gs_http2_gather(struct gs_http2_session *session, struct gs_http_text *byte
     if (is_too_much && !is_at_end)
         session->header_block = GS_HTTP2_PASSING;
     *bytes = (struct gs_http_text){session->gathered, session->gathered_n};
-    if (session->header_block == GS_HTTP2_GATHERING)
+    if (must_keep(session))
         bytes->n = 0;
     return true;
 }

@@ -1,6 +1,6 @@
 /* Two budgets. Each reset of a stream takes from the first, and each frame without use from the
  * second; both are refilled with time, as those of nginx and h2o are, and the second by what is
- * sent: a peer that receives much may also say much about it. */
+ * sent: a peer that receives much may also say much about it, and repeat what was refused. */
 #include "http2/session.h"
 
 #define BURST 1000

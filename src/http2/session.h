@@ -314,8 +314,8 @@ void gs_http2_note_work(struct gs_http2_session *session, uint64_t n);
 /* n bytes of a body were received that is read: a small frame of it has a use. */
 void gs_http2_note_use(struct gs_http2_session *session, size_t n);
 
-/* A frame without use was received, or a stream was reset. Returns false if there were too many:
- * the session ends. */
+/* A frame without use was received, or a stream was refused; or one was reset because of the peer.
+ * Returns false if there were too many: the session ends. */
 bool gs_http2_may_disturb(struct gs_http2_session *session);
 bool gs_http2_may_reset(struct gs_http2_session *session);
 

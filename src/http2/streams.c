@@ -147,6 +147,17 @@ static void on_end_sent(struct gs_http2_session *session, int32_t id)
         (void)nghttp2_submit_rst_stream(session->nghttp2, NGHTTP2_FLAG_NONE, id, NGHTTP2_NO_ERROR);
 }
 
+/* A peer that we refuse streams may repeat them for as long as it gets answers between. */
+static void on_reset_sent(struct gs_http2_session *session, uint32_t error)
+{
+    if (error == NGHTTP2_REFUSED_STREAM) {
+        gs_http_count(&session->counts->http2_refused, 1);
+        (void)gs_http2_may_disturb(session);
+    } else if (error != NGHTTP2_NO_ERROR) {
+        (void)gs_http2_may_reset(session);
+    }
+}
+
 static int on_frame_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, void *data)
 {
     (void)nghttp2;
@@ -154,10 +165,7 @@ static int on_frame_sent(nghttp2_session *nghttp2, const nghttp2_frame *frame, v
     if (frame->hd.type == NGHTTP2_RST_STREAM) {
         if (frame->hd.stream_id > session->newest_reset)
             session->newest_reset = frame->hd.stream_id;
-        if (frame->rst_stream.error_code == NGHTTP2_REFUSED_STREAM)
-            gs_http_count(&session->counts->http2_refused, 1);
-        if (frame->rst_stream.error_code != NGHTTP2_NO_ERROR)
-            (void)gs_http2_may_reset(session);
+        on_reset_sent(session, frame->rst_stream.error_code);
     } else if (frame->hd.type <= NGHTTP2_HEADERS) {
         session->base.has_response = true;
         if (frame->hd.flags & NGHTTP2_FLAG_END_STREAM)

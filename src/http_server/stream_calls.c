@@ -3,6 +3,7 @@
 #include "http_server/streams_state.h"
 
 #include <errno.h>
+#include <gossamer/sys.h>
 #include <stdlib.h>
 
 static struct gs_http_streams *streams_of(struct gs_http2_session *session)
@@ -54,8 +55,11 @@ void gs_http_streams_leave(struct gs_http_streams *streams)
         leave_stream(gs_container_of(link, struct gs_http_stream, link));
 }
 
+/* The descriptor is kept until the last thread has ended, which may take any time. */
 void gs_http_streams_fail(struct gs_http_streams *streams)
 {
+    if (!streams->has_failed && streams->count)
+        (void)gs_sys_shutdown(streams->connection->fd, SHUT_RDWR);
     streams->has_failed = true;
     gs_http_streams_leave(streams);
 }

@@ -310,8 +310,7 @@ static bool settle(struct gs_http_streams *streams, bool is_behind)
         gs_http_streams_fail(streams);
     if (!streams->has_failed && !streams->is_lingering && is_over(streams)) {
         gs_http_streams_leave(streams);
-        if (!streams->count)
-            linger(streams);
+        linger(streams);
     }
     return streams->has_failed && !streams->count;
 }

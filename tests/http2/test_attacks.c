@@ -173,6 +173,43 @@ TEST(a_peer_that_splits_a_header_block_too_often_is_told_why_it_is_refused)
     check_ended_calmly();
 }
 
+static void send_frames_byte_by_byte(void)
+{
+    for (size_t at = 0; at < frames.n; at++)
+        drive_send_bytes(&client.drive, frames.bytes + at, 1);
+    frames.n = 0;
+}
+
+/* Of the header of a CONTINUATION frame, libnghttp2 counts each piece as a frame. */
+TEST(a_header_block_in_frames_may_arrive_byte_by_byte)
+{
+    begin();
+    add_frame(NGHTTP2_HEADERS, NGHTTP2_FLAG_END_STREAM, 1, WITH_HOST, sizeof WITH_HOST - 1);
+    for (int i = 0; i < 7; i++)
+        add_frame(NGHTTP2_CONTINUATION, 0, 1, "\x10\1b\1b", 5);
+    add_frame(NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, 1, "", 0);
+    send_frames_byte_by_byte();
+    check_only_answer();
+}
+
+TEST(a_header_block_that_is_too_large_may_arrive_byte_by_byte)
+{
+    static char field[6 + 7900] = "\x10\1b\x7f\xdd\x3c";
+    memset(field + 6, 'b', sizeof field - 6);
+    begin();
+    HEADERS(NGHTTP2_FLAG_END_STREAM, 1, WITH_HOST);
+    for (int i = 0; i < 6; i++) {
+        send_frames();
+        add_frame(NGHTTP2_CONTINUATION, 0, 1, field, sizeof field);
+    }
+    send_frames();
+    add_frame(NGHTTP2_CONTINUATION, NGHTTP2_FLAG_END_HEADERS, 1, "", 0);
+    send_frames_byte_by_byte();
+    CHECK_EQ(client.drive.logged_count, 1u);
+    CHECK_EQ(client.drive.logged[0].status, 431u);
+    CHECK_EQ(client_stop(&client), 0);
+}
+
 static struct {
     char bytes[4 * 31000];
     size_t n, sent;

@@ -163,6 +163,39 @@ TEST(a_peer_that_has_streams_reset_is_refused)
     }
 }
 
+/* Each time three streams, since there is another one with a large head. Returns how many. */
+static unsigned repeat_what_is_refused(bool has_answers)
+{
+    static char bomb[16384];
+    start();
+    client_exchange(&client);
+    send_frame(NGHTTP2_HEADERS, END_HEADERS, 1, bomb, make_bomb(bomb, 9, true));
+    size_t n = make_bomb(bomb, 9, false);
+    for (unsigned id = 3; id < 4000 && !client_is_over(&client);) {
+        for (int i = 0; i < 3; i++, id += 2)
+            send_frame(NGHTTP2_HEADERS, END_HEADERS, id, bomb, n);
+        if (has_answers) {
+            send_frame(NGHTTP2_HEADERS, END_STREAM | END_HEADERS, id, GET, sizeof GET - 1);
+            id += 2;
+        }
+    }
+    return (unsigned)client.drive.counts.http2_refused;
+}
+
+TEST(a_peer_may_repeat_streams_that_are_refused_while_others_are_answered)
+{
+    CHECK_EQ(repeat_what_is_refused(true), 1500u);
+    CHECK_EQ(client.drive.counts.requests, 500u);
+    CHECK(!client_is_over(&client));
+    CHECK_EQ(client_stop(&client), 0);
+}
+
+TEST(a_peer_that_repeats_streams_that_are_refused_without_end_is_refused)
+{
+    CHECK(repeat_what_is_refused(false) <= 1001);
+    check_ended_calmly();
+}
+
 TEST(a_peer_that_sends_frames_without_use_is_refused)
 {
     static const struct {

@@ -389,6 +389,40 @@ TEST(client_that_receives_nothing_is_timed_out)
         receive_nothing);
 }
 
+static void write_forever_or_wait(struct gs_http_exchange *exchange, void *unused)
+{
+    if (!strcmp(exchange->path, "/wait"))
+        answer_later(exchange, unused);
+    else
+        write_forever(exchange, unused);
+}
+
+/* It receives the end, although another handler waits. */
+static void *receive_too_late(void *unused)
+{
+    static const nghttp2_settings_entry window = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, INT32_MAX};
+    start_server();
+    peer_open_with(&peer, connect_client(), &window, 1, true);
+    MUST_EQ(nghttp2_submit_window_update(peer.session, 0, 0, 1 << 30), 0);
+    (void)peer_get(&peer, "/wait");
+    (void)peer_get(&peer, "/");
+    peer_send(&peer);
+    for (int i = 0; i < 2; i++)
+        MUST_EQ(gs_semaphore_wait(&entered, GS_NEVER), 0);
+    run_until_over();
+    gs_semaphore_post(&may_answer);
+    stop_server();
+    peer_close(&peer);
+    return unused;
+}
+
+TEST(client_that_receives_nothing_is_timed_out_while_a_handler_waits)
+{
+    serve_with(&(struct gs_http_server){.handler = write_forever_or_wait,
+                                        .write_timeout_ns = 50 * GS_MILLISECOND},
+               receive_too_late);
+}
+
 static void *give_way(void *unused)
 {
     static struct heard heard;
@@ -522,4 +556,29 @@ TEST(floods_end_the_connection)
     serve_with(&(struct gs_http_server){.handler = answer_or_not}, flood_with_pings);
     serve_with(&(struct gs_http_server){.handler = answer_or_not, .migrates = true},
                flood_with_resets);
+}
+
+/* It ends for the client, although nobody knows when the handlers will. */
+static void *flood_while_handlers_wait(void *unused)
+{
+    start_server();
+    peer_open(&peer, connect_client());
+    for (int i = 0; i < 2; i++)
+        (void)peer_get(&peer, "/");
+    peer_send(&peer);
+    for (int i = 0; i < 2; i++)
+        MUST_EQ(gs_semaphore_wait(&entered, GS_NEVER), 0);
+    flood_until_over(ping);
+    MUST_EQ(peer.goaways, 1);
+    MUST_EQ(peer.goaway_error, NGHTTP2_ENHANCE_YOUR_CALM);
+    for (int i = 0; i < 2; i++)
+        gs_semaphore_post(&may_answer);
+    peer_close(&peer);
+    stop_server();
+    return unused;
+}
+
+TEST(flood_ends_a_connection_whose_handlers_wait)
+{
+    serve_with(&(struct gs_http_server){.handler = answer_later}, flood_while_handlers_wait);
 }
