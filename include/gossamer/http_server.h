@@ -115,7 +115,7 @@ GS_API GS_MUST_CHECK int gs_http_serve(int listener, const struct gs_http_server
 
 /* A request. The members are valid and unchanged until the handler returns. */
 struct gs_http_exchange {
-    const char *method; /* "GET" */
+    const char *method; /* "GET"; "CONNECT": WebSocket over HTTP/2 (gs_http_upgrade) */
     /* As it was received, without the query: it begins with a slash, or is "*" for OPTIONS. */
     const char *path;
     const char *query;                  /* after the '?'; NULL: there is none */
@@ -230,23 +230,30 @@ GS_API void gs_http_abort(struct gs_http_exchange *exchange);
  * discarded until it closes the connection, for at most 5 s of silence. After gs_http_abort, the
  * connection is reset.
  *
+ * Over HTTP/2, clients ask for WebSocket with extended CONNECT (RFC 8441), and the handler takes
+ * over a stream: all of this concerns the stream, but exchange->fd is the socket of the connection,
+ * which has other streams, ends if it takes no bytes for write_timeout_ns, and is closed when
+ * drain_timeout_ns is over. A stream counts as one of max_streams.
+ *
  * Threads: one thread may receive while another one sends. The other thread must have ended before
- * the handler returns. To end another thread's wait, call shutdown(exchange->fd, SHUT_RDWR).
+ * the handler returns. To end another thread's wait, cancel it, or call shutdown(exchange->fd,
+ * SHUT_RDWR), which ends all streams of the connection.
  */
 
 struct gs_http_upgraded;
 
 /* Answer "101 Switching Protocols", with the fields that were set before. The request must be one
- * of HTTP/1.1 that asks for the protocol in its Upgrade field, and its body must have been read.
+ * of HTTP/1.1 that asks for the protocol in its Upgrade field, and its body must have been read; or
+ * one of HTTP/2 whose method is CONNECT, and the protocol "websocket": it is answered with 200.
  * Returns 0, -EALREADY (a response has started), -EINVAL (the client has not asked for this
- * protocol, or there is a body that is not read; respond, for instance with 426), -EOPNOTSUPP
- * (HTTP/2 cannot do this), -ENOMEM, or an error of gs_http_write, after which the connection will
- * be closed. */
+ * protocol, or there is a body that is not read; respond, for instance with 426), -ENOMEM, or an
+ * error of gs_http_write, after which the connection will be closed. */
 GS_API GS_MUST_CHECK int gs_http_upgrade(struct gs_http_exchange *exchange, const char *protocol,
                                          struct gs_http_upgraded **ret_upgraded);
 
 /* Receive up to n bytes, as soon as there are some. Returns their number, 0 at the end of the
- * stream, or an error of gs_recv (io.h), or with TLS of gs_tls_recv. */
+ * stream, -ECONNRESET (the connection, or the stream of HTTP/2, was reset), or another error of
+ * gs_recv (io.h), or with TLS of gs_tls_recv. */
 GS_API GS_MUST_CHECK ssize_t gs_http_upgraded_recv(struct gs_http_upgraded *upgraded, void *bytes,
                                                    size_t n, uint64_t deadline_ns);
 

@@ -28,7 +28,8 @@
  * thread may receive while others send. Messages that are sent whole are sent one after the other;
  * only one thread may send messages in parts. gs_websocket_close and gs_websocket_abort free the
  * connection, so no other thread may be using it; gs_websocket_shutdown, or
- * shutdown(gs_websocket_fd(socket), SHUT_RDWR), ends the wait of one that receives.
+ * shutdown(gs_websocket_fd(socket), SHUT_RDWR), ends the wait of one that receives. With HTTP/2,
+ * such a shutdown of the socket ends all streams of its connection.
  */
 #ifndef GOSSAMER_WEBSOCKET_H
 #define GOSSAMER_WEBSOCKET_H
@@ -84,12 +85,12 @@ struct gs_websocket_options {
     struct gs_tls_context *tls;
 };
 
-/* Make the handshake as a server, in the handler of a request (http_server.h); fields that were set
- * before are sent. options: may be NULL. If the request is at fault, it is answered here, with 400,
- * 403 (the origin), 405, or 426 (another version, HTTP/2, or no WebSocket at all), and the handler
- * should return. Returns 0, -EINVAL (the request is none of WebSocket over HTTP/1.1, or a malformed
- * one), -EPERM (a foreign origin), -EALREADY (a response has started), -ENOMEM, or an error of
- * gs_http_write. */
+/* Make the handshake as a server, in the handler of a request (http_server.h) of HTTP/1.1, or of
+ * HTTP/2 with the method CONNECT (RFC 8441); fields that were set before are sent. options: may be
+ * NULL. If the request is at fault, it is answered here, with 400, 403 (the origin), 405, or 426
+ * (another version, or no WebSocket at all), and the handler should return. Returns 0, -EINVAL (the
+ * request is none of WebSocket, or a malformed one), -EPERM (a foreign origin), -EALREADY (a
+ * response has started), -ENOMEM, or an error of gs_http_write. */
 GS_API GS_MUST_CHECK int gs_websocket_accept(struct gs_http_exchange *exchange,
                                              const struct gs_websocket_options *options,
                                              struct gs_websocket **ret_socket);
@@ -113,7 +114,7 @@ GS_API GS_MUST_CHECK int gs_websocket_connect(const char *url,
 /* Returns the subprotocol that was agreed upon; NULL: none. */
 GS_API const char *gs_websocket_protocol(const struct gs_websocket *socket);
 
-/* Returns the socket, for getpeername(2) and the like. */
+/* Returns the socket, for getpeername(2) and the like; with HTTP/2 it has other streams, too. */
 GS_API int gs_websocket_fd(const struct gs_websocket *socket);
 
 /* ---- Receiving messages ----

@@ -59,7 +59,7 @@ class websocket
         gs_websocket *socket = nullptr;
         const int err =
             detail::wait(gs_websocket_accept, exchange.native_handle(), &options, &socket);
-        if (err == -EINVAL || err == -EPERM || err == -EOPNOTSUPP)
+        if (err == -EINVAL || err == -EPERM)
             return {};
         check(err);
         return websocket(socket);

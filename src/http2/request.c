@@ -78,11 +78,14 @@ static void append_host(struct gs_http2_session *session, struct gs_http2_stream
     put(stream, GS_HTTP_TEXT("\r\n"));
 }
 
-/* The request line, from the fields that precede all others. That of CONNECT has no path. The
- * method of a line that is too long is known. */
+/* The request line, from the fields that precede all others. That of CONNECT has no path, but one
+ * that asks for WebSocket has: it is written as GET, so that its target is checked as that of other
+ * requests. The method of a line that is too long is known. */
 static void append_line(struct gs_http2_session *session, struct gs_http2_stream *stream)
 {
-    struct gs_http_text method = text_of(session->method), authority = text_of(session->authority);
+    struct gs_http_text method =
+        stream->is_connect ? GS_HTTP_TEXT("GET") : text_of(session->method);
+    struct gs_http_text authority = text_of(session->authority);
     struct gs_http_text target = session->path ? text_of(session->path) : authority;
     if (stream->version || !reserve(session, stream, method.n + 1))
         return;
@@ -142,6 +145,14 @@ static void append_field(struct gs_http2_session *session, struct gs_http2_strea
         stream->dropped_n += (uint32_t)n;
 }
 
+/* libnghttp2 has checked that the method is CONNECT, and that the user has announced it. */
+static void set_protocol(struct gs_http2_stream *stream, struct gs_http_text protocol)
+{
+    stream->is_connect = gs_http_text_is_nocase(protocol, "websocket");
+    if (!stream->is_connect)
+        stream->status = 501;
+}
+
 static void keep(nghttp2_rcbuf **kept, nghttp2_rcbuf *value)
 {
     nghttp2_rcbuf_incref(value);
@@ -164,6 +175,8 @@ int gs_http2_on_header(nghttp2_session *nghttp2, const nghttp2_frame *frame, ngh
         keep(&session->path, value);
     else if (gs_http_text_is(text, ":authority"))
         keep(&session->authority, value);
+    else if (gs_http_text_is(text, ":protocol"))
+        set_protocol(stream, text_of(value));
     else if (text.n && *text.bytes != ':') {
         append_line(session, stream);
         append_field(session, stream, text, text_of(value));

@@ -82,9 +82,10 @@ static int submit_settings(struct gs_http2_session *session)
         {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE,
          (uint32_t)(options->max_request_line + options->max_header)},
+        {NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1}, /* the last one */
     };
-    return nghttp2_submit_settings(session->nghttp2, NGHTTP2_FLAG_NONE, entries,
-                                   sizeof entries / sizeof *entries);
+    size_t count = sizeof entries / sizeof *entries - !session->has_websocket;
+    return nghttp2_submit_settings(session->nghttp2, NGHTTP2_FLAG_NONE, entries, count);
 }
 
 static int set_options(const struct gs_http2_session *session, nghttp2_option *option)

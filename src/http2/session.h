@@ -55,6 +55,7 @@ struct gs_http2_stream {
     bool is_broken;        /* memory for its head was exhausted */
     bool awaits_file;      /* the session may not keep its file, beside others */
     bool is_read;          /* its body is wanted although the response is complete */
+    bool is_connect;       /* a request of RFC 8441 for WebSocket */
     uint16_t status;       /* to refuse it with, since its head is too large; 0: it is not */
     uint32_t head_n, head_size;
     uint32_t dropped_n;             /* bytes of fields that are not kept there */
@@ -112,6 +113,7 @@ struct gs_http2_session {
     uint32_t streams_max;
     size_t memory_more;       /* than these limits, for streams that wait for a handler */
     bool is_consumed_by_user; /* the windows open when it calls nghttp2_session_consume_stream */
+    bool has_websocket;       /* streams may ask for it (RFC 8441) */
 
     struct gs_http_conn *conn;           /* of files.c, in the call in progress */
     const struct gs_http_output *frames; /* its output, while a request is handled */

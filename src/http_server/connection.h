@@ -133,9 +133,10 @@ enum gs_http_connection_state {
     GS_HTTP_CONNECTION_CLOSING,   /* the same: it gives way, or the server drains */
 };
 
-/* A connection that was taken over. */
+/* A connection, or a stream of HTTP/2, that was taken over. */
 struct gs_http_upgraded {
-    struct gs_tls *tls; /* a stream that has the socket; NULL: without TLS */
+    struct gs_tls *tls;            /* a stream that has the socket; NULL: without TLS */
+    struct gs_http_stream *stream; /* of HTTP/2; NULL: it is the whole connection */
 };
 
 /* Received bytes that are not consumed yet are in the input buffer, which exists only while there

@@ -38,6 +38,12 @@ static const char *set_host(const struct gs_http_request *request)
     return moved;
 }
 
+/* Whether it asks for WebSocket over HTTP/2. What follows is no body. */
+static bool is_connect(const struct gs_http_session *session)
+{
+    return session->stream && session->stream->is_connect;
+}
+
 /* Fill in the exchange: every text in the request is behind the fields that are found before. */
 static void set_exchange(struct gs_http_session *session, const struct gs_http_request *request,
                          struct gs_http_field *fields)
@@ -59,6 +65,8 @@ static void set_exchange(struct gs_http_session *session, const struct gs_http_r
     const char *line = request->line.bytes;
     exchange->method = terminate(
         (struct gs_http_text){line, (size_t)((char *)memchr(line, ' ', request->line.n) - line)});
+    if (is_connect(session))
+        exchange->method = "CONNECT"; /* its head is written as that of GET */
     exchange->minor_version = request->minor;
     exchange->content_length = request->chunked ? GS_HTTP_UNKNOWN : request->content_length;
 }
@@ -81,7 +89,9 @@ static unsigned parse(struct gs_http_session *session, struct gs_http_text head,
     const struct gs_http_sessions *sessions = session->sessions;
     struct gs_http_request request;
     unsigned status = gs_http_request_parse(head, &sessions->limits, &request);
-    if (session->stream)
+    if (is_connect(session))
+        request.content_length = 0;
+    else if (session->stream)
         request.chunked = session->stream->has_body && !request.has_length;
     session->is_head = request.method == GS_HTTP_HEAD;
     session->keep_alive = !status && request.keep_alive;

@@ -11,13 +11,18 @@ static struct gs_http_streams *streams_of(struct gs_http2_session *session)
     return gs_container_of(session, struct gs_http_streams, session);
 }
 
-static void answer_call(struct gs_http_stream *request, ssize_t result)
+static void answer_call(struct gs_http_stream_call *call, ssize_t result)
+{
+    call->pending = GS_HTTP_CALL_NONE;
+    call->result = result;
+    gs_semaphore_post(&call->answered);
+}
+
+static void answer_write(struct gs_http_stream *request, ssize_t result)
 {
     if (gs_list_is_linked(&request->head_link))
         gs_list_remove(&request->head_link);
-    request->pending = GS_HTTP_CALL_NONE;
-    request->result = result;
-    gs_semaphore_post(&request->answered);
+    answer_call(&request->writing, result);
 }
 
 static void drop_body(struct gs_http_stream *request)
@@ -38,8 +43,10 @@ static void leave(struct gs_http_stream *request)
         drop_body(request);
         request->body_is_complete &= !request->has_body;
     }
-    if (request->pending != GS_HTTP_CALL_NONE)
-        answer_call(request, request->pending == GS_HTTP_CALL_READ ? -ECONNRESET : -EPIPE);
+    if (request->reading.pending != GS_HTTP_CALL_NONE)
+        answer_call(&request->reading, -ECONNRESET);
+    if (request->writing.pending != GS_HTTP_CALL_NONE)
+        answer_write(request, -EPIPE);
 }
 
 static void leave_stream(struct gs_http_stream *request)
@@ -83,9 +90,9 @@ static void give_up(struct gs_http_streams *streams, struct gs_http_stream *requ
 static size_t take_body(struct gs_http_stream *request)
 {
     size_t n = request->body_end - request->body_start;
-    if (n > request->n)
-        n = request->n;
-    memcpy(request->into, request->body + request->body_start, n);
+    if (n > request->reading.n)
+        n = request->reading.n;
+    memcpy(request->reading.into, request->body + request->body_start, n);
     request->body_start += n;
     if (request->body_start == request->body_end)
         drop_body(request);
@@ -101,11 +108,11 @@ static void read_body(struct gs_http_streams *streams, struct gs_http_stream *re
             nghttp2_session_consume_stream(streams->session.nghttp2, request->http2->id, n))
             give_up(streams, request);
         else
-            answer_call(request, (ssize_t)n);
+            answer_call(&request->reading, (ssize_t)n);
     } else if (request->body_is_complete) {
-        answer_call(request, 0);
+        answer_call(&request->reading, 0);
     } else if (!request->http2 || streams->has_ended) {
-        answer_call(request, -ECONNRESET);
+        answer_call(&request->reading, -ECONNRESET);
     }
 }
 
@@ -114,7 +121,7 @@ void gs_http_streams_end_input(struct gs_http_streams *streams)
     streams->has_ended = true;
     GS_LIST_FOREACH (link, &streams->requests) {
         struct gs_http_stream *request = gs_container_of(link, struct gs_http_stream, link);
-        if (request->pending == GS_HTTP_CALL_READ)
+        if (request->reading.pending == GS_HTTP_CALL_READ)
             read_body(streams, request);
     }
 }
@@ -161,23 +168,24 @@ static ssize_t read_data(nghttp2_session *nghttp2, int32_t id, uint8_t *buffer, 
     struct gs_http_stream *request = stream->data;
     if (!request)
         return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    if (request->pending != GS_HTTP_CALL_WRITE)
+    struct gs_http_stream_call *call = &request->writing;
+    if (call->pending != GS_HTTP_CALL_WRITE)
         return NGHTTP2_ERR_DEFERRED;
-    if (n > request->n)
-        n = request->n;
+    if (n > call->n)
+        n = call->n;
     if (n) {
-        memcpy(buffer, request->bytes, n);
-        request->bytes += n;
-        request->n -= n;
+        memcpy(buffer, call->bytes, n);
+        call->bytes += n;
+        call->n -= n;
     }
     gs_http2_note_work(session, n);
-    if (request->n)
+    if (call->n)
         return (ssize_t)n;
     if (request->is_last) {
         note_sent(streams_of(session), request);
         *flags |= NGHTTP2_DATA_FLAG_EOF;
     }
-    answer_call(request, 0);
+    answer_call(call, 0);
     return n || request->is_sent ? (ssize_t)n : NGHTTP2_ERR_DEFERRED;
 }
 
@@ -239,7 +247,7 @@ static int submit_head(struct gs_http_streams *streams, struct gs_http_stream *r
     if (head->has_length)
         fields[count++] =
             field("content-length", 14, length, gs_http_put_decimal(length, head->length));
-    bool has_data = head->has_body && !(request->is_last && !request->n);
+    bool has_data = head->has_body && !(request->is_last && !request->writing.n);
     nghttp2_data_provider provider = {{.ptr = request->http2}, read_data};
     int err = nghttp2_submit_response(streams->session.nghttp2, request->http2->id, fields, count,
                                       has_data ? &provider : NULL);
@@ -258,8 +266,8 @@ bool gs_http_streams_submit_head(struct gs_http_streams *streams)
         gs_container_of(gs_list_first(&streams->heads), struct gs_http_stream, head_link);
     gs_list_remove(&request->head_link);
     int err = submit_head(streams, request);
-    if (err || request->is_sent || !request->n)
-        answer_call(request, err);
+    if (err || request->is_sent || !request->writing.n)
+        answer_write(request, err);
     return true;
 }
 
@@ -267,8 +275,8 @@ void gs_http_streams_end_output(struct gs_http_streams *streams)
 {
     GS_LIST_FOREACH (link, &streams->requests) {
         struct gs_http_stream *request = gs_container_of(link, struct gs_http_stream, link);
-        if (request->pending == GS_HTTP_CALL_WRITE)
-            answer_call(request, -EPIPE);
+        if (request->writing.pending == GS_HTTP_CALL_WRITE)
+            answer_write(request, -EPIPE);
     }
 }
 
@@ -283,7 +291,18 @@ static void write_response(struct gs_http_streams *streams, struct gs_http_strea
              NGHTTP2_ERR_NOMEM) /* another error: it is active still */
         err = -ENOMEM;
     if (err)
-        answer_call(request, err);
+        answer_write(request, err);
+}
+
+static bool has_room(struct gs_http_streams *streams, const struct gs_http_stream *request)
+{
+    nghttp2_session *nghttp2 = streams->session.nghttp2;
+    if (!request->http2)
+        return true;
+    int32_t window = nghttp2_session_get_remote_window_size(nghttp2);
+    int32_t own = nghttp2_session_get_stream_remote_window_size(nghttp2, request->http2->id);
+    int32_t least = own < window ? own : window;
+    return least >= 0 && (size_t)least >= request->writing.n;
 }
 
 static void send_continue(struct gs_http_streams *streams, struct gs_http_stream *request)
@@ -292,7 +311,7 @@ static void send_continue(struct gs_http_streams *streams, struct gs_http_stream
     int err = request->http2 ? nghttp2_submit_headers(streams->session.nghttp2, NGHTTP2_FLAG_NONE,
                                                       request->http2->id, NULL, &status, 1, NULL)
                              : 0;
-    answer_call(request, !request->http2 ? -EPIPE : err ? -ENOMEM : 0);
+    answer_write(request, !request->http2 ? -EPIPE : err ? -ENOMEM : 0);
 }
 
 /* ---- The start and the end ---- */
@@ -313,18 +332,20 @@ static void free_request(struct gs_http_streams *streams, struct gs_http_stream 
     free(request);
 }
 
-/* A body that nobody reads any more is not to be sent (RFC 9113, 8.1). */
+/* A body that nobody reads any more is not to be sent (RFC 9113, 8.1). A stream that was taken over
+ * is reset as a connection is (RFC 8441, 5). */
 static void end_request(struct gs_http_streams *streams, struct gs_http_stream *request)
 {
     nghttp2_session *nghttp2 = streams->session.nghttp2;
     struct gs_http2_stream *stream = request->http2;
-    request->pending = GS_HTTP_CALL_NONE;
+    request->writing.pending = GS_HTTP_CALL_NONE;
     request->http2 = NULL;
     if (stream) {
         stream->data = NULL;
         stream->is_read = false;
         if (!request->is_sent)
-            reset(streams, stream->id, NGHTTP2_INTERNAL_ERROR);
+            reset(streams, stream->id,
+                  request->upgraded.stream ? NGHTTP2_CANCEL : NGHTTP2_INTERNAL_ERROR);
         else if (!request->body_is_complete &&
                  nghttp2_session_get_stream_local_close(nghttp2, stream->id) == 1)
             reset(streams, stream->id, NGHTTP2_NO_ERROR);
@@ -344,10 +365,12 @@ static struct gs_http_stream *new_request(struct gs_http_streams *streams,
         .http2 = stream,
         .has_body = !is_end,
         .body_is_complete = is_end,
+        .is_connect = stream->is_connect,
         .status = stream->status,
         .request_n = stream->head_n,
     };
-    request->mail.stream = request->withdrawal.stream = request;
+    request->reading.mail.stream = request->reading.withdrawal.stream = request;
+    request->writing.mail.stream = request->writing.withdrawal.stream = request;
     if (stream->head_n) /* the first field may be too large */
         memcpy(request->request, stream->head, stream->head_n);
     return request;
@@ -401,7 +424,7 @@ static void on_body(struct gs_http2_session *session, struct gs_http2_stream *st
     gs_http2_note_use(session, n);
     if (!append(request, bytes, n))
         give_up(streams_of(session), request);
-    else if (request->pending == GS_HTTP_CALL_READ)
+    else if (request->reading.pending == GS_HTTP_CALL_READ)
         read_body(streams_of(session), request);
 }
 
@@ -411,7 +434,7 @@ static void on_end(struct gs_http2_session *session, struct gs_http2_stream *str
     if (!request)
         return;
     request->body_is_complete = true;
-    if (request->pending == GS_HTTP_CALL_READ)
+    if (request->reading.pending == GS_HTTP_CALL_READ)
         read_body(streams_of(session), request);
 }
 
@@ -432,10 +455,11 @@ const struct gs_http2_user gs_http_streams_user = {
 
 /* ---- Mail ---- */
 
-static void make_call(struct gs_http_streams *streams, struct gs_http_stream *request)
+static void make_call(struct gs_http_streams *streams, struct gs_http_stream *request,
+                      struct gs_http_stream_call *call)
 {
-    request->pending = request->call;
-    switch (request->pending) {
+    call->pending = call->what;
+    switch (call->pending) {
     case GS_HTTP_CALL_READ:
         read_body(streams, request);
         break;
@@ -445,6 +469,9 @@ static void make_call(struct gs_http_streams *streams, struct gs_http_stream *re
     case GS_HTTP_CALL_CONTINUE:
         send_continue(streams, request);
         break;
+    case GS_HTTP_CALL_ROOM:
+        answer_write(request, has_room(streams, request));
+        break;
     case GS_HTTP_CALL_END:
         end_request(streams, request);
         break;
@@ -453,22 +480,32 @@ static void make_call(struct gs_http_streams *streams, struct gs_http_stream *re
     }
 }
 
-static void withdraw_call(struct gs_http_stream *request)
+static void withdraw_call(struct gs_http_stream *request, struct gs_http_stream_call *call)
 {
-    if (request->pending != GS_HTTP_CALL_NONE)
-        answer_call(request, request->withdrawn);
-    gs_semaphore_post(&request->answered);
+    if (call->pending != GS_HTTP_CALL_NONE && call == &request->writing)
+        answer_write(request, call->withdrawn);
+    else if (call->pending != GS_HTTP_CALL_NONE)
+        answer_call(call, call->withdrawn);
+    gs_semaphore_post(&call->answered);
+}
+
+static struct gs_http_stream_call *call_of(struct gs_http_mail *mail)
+{
+    struct gs_http_stream_call *reading = &mail->stream->reading;
+    bool is_reading = mail == &reading->mail || mail == &reading->withdrawal;
+    return is_reading ? reading : &mail->stream->writing;
 }
 
 static void deliver(struct gs_http_mail *mail)
 {
     struct gs_http_stream *request = mail->stream;
     struct gs_http_connection *connection = request->connection;
+    struct gs_http_stream_call *call = call_of(mail);
     connection->http2->session.now_ns = gs_clock_now();
-    if (mail == &request->withdrawal)
-        withdraw_call(request);
+    if (mail == &call->withdrawal)
+        withdraw_call(request, call);
     else
-        make_call(connection->http2, request);
+        make_call(connection->http2, request, call);
     gs_resumable_wake(&connection->resumable);
 }
 

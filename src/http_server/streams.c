@@ -47,6 +47,7 @@ static bool start(struct gs_http_connection *connection)
         .session.streams_max = streams_max,
         .session.memory_more = streams_max * STREAM_MEMORY,
         .session.is_consumed_by_user = true,
+        .session.has_websocket = true,
         .session.now_ns = gs_clock_now(),
     };
     if (gs_http2_session_init(&streams->session)) {

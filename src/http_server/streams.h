@@ -14,7 +14,8 @@
  *
  * A request is the home's memory. Its thread has it between the spawn and its last mail, END; what
  * it has written before a mail is the home's from then on, until the answer. Each mail but END is
- * answered exactly once, so nothing of the thread's stack is in use afterwards.
+ * answered exactly once, so nothing of the thread's stack is in use afterwards. A stream that was
+ * taken over (upgrade.c) may have two calls at a time: one thread reads while another one writes.
  *
  *   1. The client resets the stream, or the connection fails, before END: libnghttp2's stream is
  *      gone, the request is left. A pending call is answered, later ones fail at once.
@@ -47,6 +48,7 @@ enum gs_http_call {
     GS_HTTP_CALL_READ,
     GS_HTTP_CALL_WRITE,
     GS_HTTP_CALL_CONTINUE,
+    GS_HTTP_CALL_ROOM,
     GS_HTTP_CALL_END, /* of the thread */
 };
 
@@ -55,31 +57,34 @@ struct gs_http_mail {
     struct gs_http_stream *stream;
 };
 
+/* A call, which the thread describes before its mail. */
+struct gs_http_stream_call {
+    struct gs_http_mail mail, withdrawal;
+    struct gs_semaphore answered;
+    enum gs_http_call what;
+    enum gs_http_call pending; /* the home's: the call that is to be answered */
+    int withdrawn;             /* why */
+    union {
+        void *into;
+        const char *bytes;
+    };
+    size_t n; /* left */
+    ssize_t result;
+};
+
 /* A request. */
 struct gs_http_stream {
-    struct gs_http_mail mail, withdrawal;
-    struct gs_list link;      /* in the list of its connection */
+    struct gs_http_stream_call reading, writing; /* all other calls are of the second one */
+    struct gs_list link;                         /* in the list of its connection */
     struct gs_list head_link; /* in that of responses to be given to libnghttp2 */
     struct gs_http_connection *connection;
     struct gs_http_worker *worker;   /* the home */
     struct gs_http2_stream *http2;   /* libnghttp2's; NULL: it is closed */
     const struct gs_http_head *head; /* of the response, in the call that sends it */
-    struct gs_semaphore answered;
-
-    /* The call, which the thread describes before its mail. */
-    enum gs_http_call call;
-    bool is_last; /* the response is complete afterwards */
-    bool is_sent; /* the end of the response was given to libnghttp2 */
-    union {
-        void *into;
-        const char *bytes;
-    };
-    size_t n;      /* left */
-    int withdrawn; /* why */
-
-    /* The answer. */
-    enum gs_http_call pending; /* the home's: the call that is to be answered */
-    ssize_t result;
+    bool is_last;                    /* the response is complete after the call */
+    bool is_sent;                    /* the end of the response was given to libnghttp2 */
+    bool is_connect;                 /* it asks for WebSocket (RFC 8441) */
+    struct gs_http_upgraded upgraded;
 
     /* The body, as far as it was received and not read. */
     char *body;
@@ -114,6 +119,13 @@ int gs_http_stream_write(struct gs_http_stream *stream, const struct gs_http_hea
                          struct gs_http_text body, bool is_last);
 
 int gs_http_stream_continue(struct gs_http_stream *stream);
+
+/* Of a stream that was taken over. Returns n or -errno. */
+ssize_t gs_http_stream_send(struct gs_http_stream *stream, const void *bytes, size_t n,
+                            uint64_t deadline_ns);
+
+/* Whether the windows are open for n bytes; also if the stream is closed. */
+bool gs_http_stream_has_room(struct gs_http_stream *stream, size_t n);
 
 /* ---- In streams.c and stream_calls.c, for the home; in streams_missing.c without libnghttp2 ----
  */

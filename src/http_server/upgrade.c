@@ -1,9 +1,9 @@
-/* Taking a connection over. Its engine of TLS becomes a stream of gossamer/tls.h, by which one
- * thread may receive while another sends. */
+/* Taking a connection over, or a stream of HTTP/2. A connection's engine of TLS becomes a stream of
+ * gossamer/tls.h, by which one thread may receive while another sends. */
 #include "http_server/upgrade.h"
 
 #include "http/token.h"
-#include "http_server/session.h"
+#include "http_server/streams.h"
 
 #include <errno.h>
 #include <gossamer/io.h>
@@ -42,7 +42,7 @@ static int check(const struct gs_http_session *session, const char *protocol)
     if (session->state != GS_HTTP_RESPONSE_NONE)
         return -EALREADY;
     if (session->stream)
-        return -EOPNOTSUPP;
+        return session->stream->is_connect && !strcasecmp(protocol, "websocket") ? 0 : -EINVAL;
     bool is_asked_for = exchange->minor_version && has_element(exchange, "connection", "upgrade") &&
                         has_element(exchange, "upgrade", protocol);
     return is_asked_for && session->body_done ? 0 : -EINVAL;
@@ -88,33 +88,62 @@ static char *new_head(struct gs_http_session *session, const char *protocol, siz
     return head;
 }
 
-int gs_http_upgrade(struct gs_http_exchange *exchange, const char *protocol,
-                    struct gs_http_upgraded **ret_upgraded)
+/* Whether the head was sent: err. The connection may last for days. */
+static void complete(struct gs_http_session *session, int err)
 {
-    struct gs_http_session *session = gs_http_session_of(exchange);
+    session->keep_alive = false;
+    session->must_linger = true;
+    session->state = err ? GS_HTTP_RESPONSE_ABORTED : GS_HTTP_RESPONSE_DONE;
+    free(session->fields);
+    session->fields = NULL;
+    session->fields_length = session->fields_size = 0;
+}
+
+static int upgrade_connection(struct gs_http_session *session, const char *protocol)
+{
     struct gs_http_connection *connection = session->connection;
     size_t n;
-    int err = check(session, protocol);
-    if (err)
-        return err;
     char *head = new_head(session, protocol, &n);
-    err = head ? start_tls(connection) : -ENOMEM;
+    int err = head ? start_tls(connection) : -ENOMEM;
     if (err)
         goto free_head;
     ssize_t sent = gs_http_upgraded_send_all(&connection->upgraded, head, n,
                                              gs_http_write_deadline(connection));
     err = sent < 0 ? (int)sent : 0;
-    session->keep_alive = false;
-    session->must_linger = true;
-    session->state = err ? GS_HTTP_RESPONSE_ABORTED : GS_HTTP_RESPONSE_DONE;
-    free(session->fields); /* the connection may last for days */
-    session->fields = NULL;
-    session->fields_length = session->fields_size = 0;
-    if (!err)
-        *ret_upgraded = &connection->upgraded;
+    complete(session, err);
 
 free_head:
     free(head);
+    return err;
+}
+
+/* The response has no end until the handler returns. */
+static int upgrade_stream(struct gs_http_session *session)
+{
+    struct gs_http_stream *stream = session->stream;
+    const struct gs_http_head head = {
+        .status = 200,
+        .has_body = true,
+        .fields = session->fields,
+        .fields_n = session->fields_length,
+    };
+    int err = gs_http_stream_write(stream, &head, (struct gs_http_text){0}, false);
+    complete(session, err);
+    stream->upgraded.stream = stream;
+    return err;
+}
+
+int gs_http_upgrade(struct gs_http_exchange *exchange, const char *protocol,
+                    struct gs_http_upgraded **ret_upgraded)
+{
+    struct gs_http_session *session = gs_http_session_of(exchange);
+    int err = check(session, protocol);
+    if (err)
+        return err;
+    err = session->stream ? upgrade_stream(session) : upgrade_connection(session, protocol);
+    if (!err)
+        *ret_upgraded =
+            session->stream ? &session->stream->upgraded : &session->connection->upgraded;
     return err;
 }
 
@@ -134,9 +163,11 @@ static size_t take(struct gs_http_connection *connection, void *bytes, size_t n)
 ssize_t gs_http_upgraded_recv(struct gs_http_upgraded *upgraded, void *bytes, size_t n,
                               uint64_t deadline_ns)
 {
-    struct gs_http_connection *connection = connection_of(upgraded);
     if (!n)
         return 0;
+    if (upgraded->stream)
+        return gs_http_stream_read(upgraded->stream, bytes, n, deadline_ns);
+    struct gs_http_connection *connection = connection_of(upgraded);
     if (connection->input)
         return (ssize_t)take(connection, bytes, n);
     if (connection->received_error)
@@ -149,6 +180,8 @@ ssize_t gs_http_upgraded_recv(struct gs_http_upgraded *upgraded, void *bytes, si
 ssize_t gs_http_upgraded_send_all(struct gs_http_upgraded *upgraded, const void *bytes, size_t n,
                                   uint64_t deadline_ns)
 {
+    if (upgraded->stream)
+        return gs_http_stream_send(upgraded->stream, bytes, n, deadline_ns);
     struct gs_http_connection *connection = connection_of(upgraded);
     return upgraded->tls
                ? gs_http_tls_stream(connection)->send_all(upgraded->tls, bytes, n, deadline_ns)
@@ -159,6 +192,11 @@ ssize_t gs_http_upgraded_send_all(struct gs_http_upgraded *upgraded, const void 
 
 struct gs_http_transport gs_http_upgraded_transport(struct gs_http_upgraded *upgraded)
 {
+    if (upgraded->stream)
+        return (struct gs_http_transport){
+            .fd = upgraded->stream->connection->fd,
+            .stream = upgraded,
+        };
     struct gs_http_connection *connection = connection_of(upgraded);
     return (struct gs_http_transport){
         .fd = connection->fd,
@@ -169,6 +207,9 @@ struct gs_http_transport gs_http_upgraded_transport(struct gs_http_upgraded *upg
 
 char *gs_http_upgraded_take_input(struct gs_http_upgraded *upgraded, size_t *ret_n)
 {
+    *ret_n = 0;
+    if (upgraded->stream)
+        return NULL;
     struct gs_http_connection *connection = connection_of(upgraded);
     char *input = connection->input;
     *ret_n = gs_http_input_length(connection);
@@ -177,4 +218,9 @@ char *gs_http_upgraded_take_input(struct gs_http_upgraded *upgraded, size_t *ret
     connection->input = NULL;
     connection->input_start = connection->input_end = connection->input_size = 0;
     return input;
+}
+
+bool gs_http_upgraded_has_room(struct gs_http_upgraded *upgraded, size_t n)
+{
+    return !upgraded->stream || gs_http_stream_has_room(upgraded->stream, n);
 }

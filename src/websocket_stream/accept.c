@@ -34,6 +34,12 @@ static bool is_allowed(const struct gs_http_exchange *exchange, const char *orig
     return false;
 }
 
+/* Whether it came over HTTP/2 (RFC 8441): then its stream stands for Upgrade and the key. */
+static bool is_connect(const struct gs_http_exchange *exchange)
+{
+    return !strcmp(exchange->method, "CONNECT");
+}
+
 /* Returns the status to refuse the request with; 0: none. */
 static unsigned check_request(const struct gs_http_exchange *exchange,
                               const struct gs_websocket_options *options)
@@ -41,11 +47,12 @@ static unsigned check_request(const struct gs_http_exchange *exchange,
     const char *version = gs_http_field(exchange, "sec-websocket-version");
     const char *key = gs_http_field(exchange, "sec-websocket-key");
     const char *origin = gs_http_field(exchange, "origin");
-    if (strcmp(exchange->method, "GET") != 0)
+    bool is_http1 = !is_connect(exchange);
+    if (is_http1 && strcmp(exchange->method, "GET") != 0)
         return 405;
-    if (!gs_http_field(exchange, "upgrade") || !version || strcmp(version, "13") != 0)
+    if ((is_http1 && !gs_http_field(exchange, "upgrade")) || !version || strcmp(version, "13") != 0)
         return 426;
-    if (!key || !gs_websocket_key_is_valid(text_of(key)))
+    if (is_http1 && (!key || !gs_websocket_key_is_valid(text_of(key))))
         return 400;
     return origin && !is_allowed(exchange, origin, options) ? 403 : 0;
 }
@@ -91,13 +98,21 @@ static void choose_extension(const struct gs_http_exchange *exchange,
             (void)gs_websocket_extension_accept(text_of(exchange->fields[i].value), ret_agreement);
 }
 
+static int set_answer(struct gs_http_exchange *exchange)
+{
+    char answer[GS_WEBSOCKET_ACCEPT + 1];
+    if (is_connect(exchange))
+        return 0;
+    gs_websocket_answer(gs_http_field(exchange, "sec-websocket-key"), answer);
+    answer[GS_WEBSOCKET_ACCEPT] = '\0';
+    return gs_http_set_field(exchange, "Sec-WebSocket-Accept", answer);
+}
+
 static int set_fields(struct gs_http_exchange *exchange, const char *protocol,
                       const struct gs_websocket_agreement *agreement)
 {
-    char answer[GS_WEBSOCKET_ACCEPT + 1], extension[GS_WEBSOCKET_EXTENSION_MAX + 1];
-    gs_websocket_answer(gs_http_field(exchange, "sec-websocket-key"), answer);
-    answer[GS_WEBSOCKET_ACCEPT] = '\0';
-    int err = gs_http_set_field(exchange, "Sec-WebSocket-Accept", answer);
+    char extension[GS_WEBSOCKET_EXTENSION_MAX + 1];
+    int err = set_answer(exchange);
     if (!err && protocol)
         err = gs_http_set_field(exchange, "Sec-WebSocket-Protocol", protocol);
     if (err || !agreement->is_agreed)

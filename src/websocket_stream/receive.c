@@ -63,6 +63,24 @@ static ssize_t receive_once(struct gs_websocket *socket, const struct into *into
                        : gs_websocket_recv_input(socket, deadline_ns);
 }
 
+/* How often it is asked whether a window of HTTP/2 has opened. */
+#define WINDOW_NS (100 * GS_MILLISECOND)
+
+/* There is a pong for which a window has no room. */
+static __attribute__((noinline)) ssize_t receive_with_window(struct gs_websocket *socket,
+                                                             const struct into *into,
+                                                             uint64_t deadline_ns)
+{
+    ssize_t n;
+    bool is_last;
+    do {
+        uint64_t next_ns = gs_clock_after(gs_clock_now(), WINDOW_NS);
+        is_last = deadline_ns <= next_ns;
+        n = receive_once(socket, into, is_last ? deadline_ns : next_ns);
+    } while (n == -ETIMEDOUT && !is_last && !gs_websocket_send_pong(socket));
+    return n == -ETIMEDOUT && !is_last ? receive_once(socket, into, deadline_ns) : n;
+}
+
 /* How long a sender may have the mutex although the socket has room, before we look again:
  * usually it is about to use the room, but with TLS it may have to wait for what is received. */
 #define SENDER_NS GS_MILLISECOND
@@ -73,6 +91,8 @@ static __attribute__((noinline)) ssize_t receive_with_pong(struct gs_websocket *
                                                            const struct into *into,
                                                            uint64_t deadline_ns)
 {
+    if (socket->transport.stream)
+        return receive_with_window(socket, into, deadline_ns);
     struct gs_poll poll = {.fd = socket->transport.fd, .events = GS_READ | GS_WRITE};
     ssize_t n;
     while ((n = receive_once(socket, into, 0)) == -ETIMEDOUT) {

@@ -96,7 +96,10 @@ static void unlock(struct gs_websocket *socket)
 static bool has_room(const struct gs_websocket *socket)
 {
     struct pollfd poll = {.fd = socket->transport.fd, .events = POLLOUT};
-    return gs_sys_poll(&poll, 1, 0) != 0;
+    struct gs_http_upgraded *stream = socket->transport.stream;
+    return gs_sys_poll(&poll, 1, 0) != 0 &&
+           (!stream ||
+            gs_http_upgraded_has_room(stream, GS_WEBSOCKET_HEADER_MAX + GS_WEBSOCKET_CONTROL_MAX));
 }
 
 static uint64_t answer_deadline(void)
