@@ -24,8 +24,8 @@
  *      not sent (RFC 6455, 5.5.3). pong_mutex is for the payload, and nobody waits with it.
  *   2. The socket has no room for a pong, or a sender has the mutex, and perhaps leaves no room at
  *      the end of its frame: the receiver waits until the socket is readable or writable, so that
- *      two peers that both send do not wait for each other. Whether a window of HTTP/2 has opened is
- *      asked ten times a second: there is no event for it.
+ *      two peers that both send do not wait for each other. Whether a window of HTTP/2 has opened
+ *      is asked ten times a second: there is no event for it.
  *   3. A close is received, or sent after a failure, while a sender is in the middle of a frame.
  *      The receiver waits for the mutex, for ANSWER_NS at most: nothing is received any more that
  *      would be in the way.
