@@ -84,6 +84,8 @@ static void serve_messages(struct gs_http_exchange *exchange)
     int err = gs_websocket_accept(exchange, &options, &socket);
     if (err)
         return;
+    if (!strcmp(exchange->path, "/canceled"))
+        gs_thread_cancel(gs_thread_self());
     if (!strcmp(exchange->path, "/beside")) {
         err = send_beside(socket);
     } else {
@@ -325,6 +327,17 @@ SERVE_TEST(stream_ends_when_the_handler_returns, SERVER)
     must_end(5);
     MUST_EQ(peer_stream(&peer, id)->error, NGHTTP2_NO_ERROR);
     MUST(ws_has(&peer, id, "leave", 5));
+    MUST_EQ(peer_fetch(&peer, "/")->body_n, 5);
+    peer_close(&peer);
+}
+
+SERVE_TEST(stream_ends_when_its_thread_is_canceled, SERVER)
+{
+    open_peer();
+    int32_t id = ws_ask(&peer, "/canceled", NULL, NULL);
+    PEER_UNTIL(&peer, peer_stream(&peer, id)->is_closed);
+    MUST_EQ(peer_stream(&peer, id)->error, NGHTTP2_NO_ERROR);
+    must_end(-ECANCELED);
     MUST_EQ(peer_fetch(&peer, "/")->body_n, 5);
     peer_close(&peer);
 }
