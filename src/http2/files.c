@@ -123,6 +123,17 @@ static bool is_some(size_t memory)
     return memory > GS_HTTP2_MEMORY_MAX / 4;
 }
 
+/* Of streams whose windows are closed only some get responses: the peer may open a window when it
+ * knows the head of one. */
+#define WAITING_MAX ((size_t)1024)
+
+static bool has_window(const struct gs_http2_session *session, const struct gs_http2_stream *stream)
+{
+    return nghttp2_session_get_remote_window_size(session->nghttp2) > 0 &&
+           (session->held < WAITING_MAX || !is_much(gs_http2_memory(session)) ||
+            nghttp2_session_get_stream_remote_window_size(session->nghttp2, stream->id) > 0);
+}
+
 /* A response that waits takes more memory than the head of its request, unless that is large. It
  * may take an output of its own, as that of a stream whose file is loaded, and must not end the
  * session. */
@@ -132,8 +143,7 @@ static bool has_memory(const struct gs_http2_session *session, const struct gs_h
     if (!is_some(memory) || stream->head_size > GS_HTTP_OUTPUT_BYTES)
         return true;
     size_t outputs = (session->loading ? 2 : 1) * OUTPUT_SIZE;
-    return memory + outputs + sizeof *session < GS_HTTP2_KEPT_MAX &&
-           nghttp2_session_get_remote_window_size(session->nghttp2) > 0;
+    return memory + outputs + sizeof *session < GS_HTTP2_KEPT_MAX && has_window(session, stream);
 }
 
 static bool may_answer(const struct gs_http2_session *session)

@@ -10,8 +10,8 @@
 #include <nghttp2/nghttp2.h>
 
 /* A session that has more memory refuses streams, and answers no requests. From half of it on, what
- * was received waits until responses are sent; from a quarter on, requests wait while the peer's
- * window is closed. */
+ * was received waits until responses are sent, and requests wait while the windows of their streams
+ * are closed; from a quarter on, while that of the connection is. */
 #define GS_HTTP2_MEMORY_MAX ((size_t)50 << 10)
 
 /* One that has even more after what was received is handled ends: with an output, and what the

@@ -118,3 +118,25 @@ TEST(large_requests_for_many_files_are_all_answered)
         check_answers(5);
     }
 }
+
+/* It opens the window of a stream when it knows the head of the response. */
+static void open_windows(void)
+{
+    for (int32_t id = 1; id < 2 * COUNT; id += 2)
+        if (stream_of(id)->status && !stream_of(id)->is_closed &&
+            nghttp2_session_get_stream_local_window_size(client.session, id) == 0)
+            CHECK_EQ(nghttp2_submit_window_update(client.session, 0, id, 30000), 0);
+    client_exchange(&client);
+}
+
+TEST(requests_whose_windows_open_late_are_all_answered)
+{
+    static const nghttp2_settings_entry settings[] = {{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, 0}};
+    start();
+    client_reopen(&client, settings, 1);
+    client_exchange(&client);
+    crowd("/middle", false);
+    for (int i = 0; i < COUNT; i++)
+        open_windows();
+    check_answers(30000);
+}

@@ -389,40 +389,6 @@ TEST(client_that_receives_nothing_is_timed_out)
         receive_nothing);
 }
 
-static void write_forever_or_wait(struct gs_http_exchange *exchange, void *unused)
-{
-    if (!strcmp(exchange->path, "/wait"))
-        answer_later(exchange, unused);
-    else
-        write_forever(exchange, unused);
-}
-
-/* It receives the end, although another handler waits. */
-static void *receive_too_late(void *unused)
-{
-    static const nghttp2_settings_entry window = {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, INT32_MAX};
-    start_server();
-    peer_open_with(&peer, connect_client(), &window, 1, true);
-    MUST_EQ(nghttp2_submit_window_update(peer.session, 0, 0, 1 << 30), 0);
-    (void)peer_get(&peer, "/wait");
-    (void)peer_get(&peer, "/");
-    peer_send(&peer);
-    for (int i = 0; i < 2; i++)
-        MUST_EQ(gs_semaphore_wait(&entered, GS_NEVER), 0);
-    run_until_over();
-    gs_semaphore_post(&may_answer);
-    stop_server();
-    peer_close(&peer);
-    return unused;
-}
-
-TEST(client_that_receives_nothing_is_timed_out_while_a_handler_waits)
-{
-    serve_with(&(struct gs_http_server){.handler = write_forever_or_wait,
-                                        .write_timeout_ns = 50 * GS_MILLISECOND},
-               receive_too_late);
-}
-
 static void *give_way(void *unused)
 {
     static struct heard heard;
