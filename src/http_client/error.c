@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static int key; /* -EAGAIN: there was none left */
@@ -41,6 +42,20 @@ static char *room_of_thread(void)
     return NULL;
 }
 
+/* A user and a password in a URL are not for a log. */
+static void hide_user(char *text)
+{
+    char *at = text;
+    while ((at = strstr(at, "://"))) {
+        at += 3;
+        size_t n = strcspn(at, "/?# ");
+        char *end = at + n;
+        while (end > at && end[-1] != '@')
+            end--;
+        memmove(at, end, strlen(end) + 1);
+    }
+}
+
 int gs_http_client_fail(int err, const char *format, ...)
 {
     char *text = room_of_thread();
@@ -50,6 +65,7 @@ int gs_http_client_fail(int err, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(text, GS_HTTP_CLIENT_TEXT, format, arguments);
     va_end(arguments);
+    hide_user(text);
     for (char *at = text; *at; at++) /* what comes from outside may be printed to a terminal */
         if ((unsigned char)*at < ' ' || *at == 0x7f)
             *at = '?';

@@ -217,6 +217,13 @@ SCRIPT_TEST(urls_that_are_no_http_urls_are_refused)
     MUST(!response);
 }
 
+SCRIPT_TEST(errors_show_no_user_and_no_password)
+{
+    struct gs_http_response *response = NULL;
+    MUST_EQ(gs_http_get(client, "http://user:p@ss@h:x/@", after(PATIENCE_NS), &response), -EINVAL);
+    MUST_CONTAIN(gs_http_client_error(), "the URL http://h:x/@ ");
+}
+
 SCRIPT_TEST(where_nobody_listens_the_error_says_so)
 {
     char url[64];

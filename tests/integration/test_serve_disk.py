@@ -45,7 +45,7 @@ def reading(
         disk = stack.enter_context(mounted(folder / "disk", files))
         server = serve(disk.folder, "--workers", str(workers), *arguments)
         # The file system's process answers fstat at once, or when a busy machine has run it.
-        server.allow('^stuck: thread "" has been in system call 5 for ')
+        server.allow('^stuck: thread ".*" has been in system call 5 for ')
         readers = [stack.enter_context(Wire(server.address)) for _ in range(READERS)]
         for wire in readers:
             wire.send(request("GET", page))
