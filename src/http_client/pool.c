@@ -243,16 +243,18 @@ static int dial(struct gs_http_client *client, const struct gs_http_client_route
     return 0;
 }
 
-/* Where connections may be shared, one thread dials at a time: those that have waited meanwhile
- * find room on the new connection, or else learn that it is one of HTTP/1. */
+/* Where connections may be shared, one thread at a time dials, or has an idle one shared: those that
+ * have waited meanwhile find room on that, or else learn that it is one of HTTP/1. */
 static int take(struct gs_http_client *client, const struct gs_http_client_route *route,
                 struct gs_http_client_host *host, uint64_t deadline_ns,
                 struct gs_http_client_connection **ret_connection)
 {
-    *ret_connection = take_kept(client, host, route->is_fresh);
+    bool is_free = dials_freely(client, route, host);
+    *ret_connection =
+        is_free ? take_kept(client, host, route->is_fresh) : take_shared(client, host);
     if (*ret_connection)
         return 0;
-    if (dials_freely(client, route, host))
+    if (is_free)
         return dial(client, route, host, deadline_ns, ret_connection);
     int err = gs_semaphore_wait(&host->turn, deadline_ns);
     if (err)

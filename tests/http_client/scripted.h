@@ -147,6 +147,7 @@ static inline void new_client(const struct gs_http_client_options *options)
     gs_http_client_free(client);
     client = NULL;
     MUST_EQ(gs_http_client_new(options, &client), 0);
+    synchronise();
 }
 
 static inline void start_script(void)

@@ -181,6 +181,7 @@ SCRIPT_TEST(a_malformed_response_that_ends_the_sending_of_a_body_is_an_error)
     const struct gs_http_client_request request = {
         .url = url_of("/"), .body = body, .body_n = sizeof body};
     script.serve = refuse_in_parts;
+    synchronise();
     int err = gs_http_fetch(client, &request, after(PATIENCE_NS), &response);
     MUST(err == -EPROTO || err == -EPIPE);
     MUST_CONTAIN(gs_http_client_error(), "is not valid: Content-Length is not a number");
@@ -283,11 +284,13 @@ static void redirect(int fd, unsigned number)
 
 static void redirect_once(unsigned status, const char *to)
 {
+    synchronise();
     script.serve = redirect;
     redirect_status = status;
     redirect_location = to;
     redirect_times = 1;
     request_count = 0;
+    synchronise();
 }
 
 SCRIPT_TEST(a_redirect_is_followed_on_the_same_connection)

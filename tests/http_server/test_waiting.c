@@ -228,7 +228,7 @@ THREAD(drain_half_a_head)
 
 TEST(half_a_head_is_waited_for_until_the_time_for_draining_is_over)
 {
-    serve_with(&(struct gs_http_server){.handler = greet, .drain_timeout_ns = 20 * GS_MILLISECOND},
+    serve_with(&(struct gs_http_server){.handler = greet, .drain_timeout_ns = 200 * GS_MILLISECOND},
                drain_half_a_head);
 }
 

@@ -6,18 +6,38 @@ static struct gs_websocket_options options = {
     .protocols = protocols, .protocol_count = 2, .max_message = 100000};
 static struct gs_websocket_end server_end;
 static int server_err;
-static struct gs_semaphore has_ended;
+static struct gs_semaphore has_ended, has_refused;
+
+/* Orders the client's writes of the options before the server's reads: the thread sanitizer does not
+ * know the order of sockets. */
+static void synchronise(void)
+{
+    static struct gs_mutex order;
+    MUST_EQ(gs_mutex_lock(&order, GS_NEVER), 0);
+    gs_mutex_unlock(&order);
+}
 
 static void serve_echo(struct gs_http_exchange *exchange, void *unused)
 {
     struct gs_websocket *socket;
     (void)unused;
-    if (gs_websocket_accept(exchange, &options, &socket))
+    synchronise();
+    if (gs_websocket_accept(exchange, &options, &socket)) {
+        gs_semaphore_post(&has_refused);
         return;
+    }
     server_err = echo_all(socket);
     gs_websocket_end(socket, &server_end);
     gs_websocket_close(socket, GS_WEBSOCKET_GOING_AWAY, NULL, patience());
     gs_semaphore_post(&has_ended);
+}
+
+static void must_refuse(const struct gs_websocket_options *client)
+{
+    struct gs_websocket *socket;
+    has_refused = (struct gs_semaphore){0};
+    MUST_EQ(dial_with(client, "/", &socket), -ECONNREFUSED);
+    MUST_EQ(gs_semaphore_wait(&has_refused, patience()), 0);
 }
 
 static void wait_for_server(void)
@@ -213,15 +233,16 @@ ECHO_TEST(origins_that_are_listed_may_connect)
     const struct gs_http_field origin = {"Origin", "https://www.example.org"};
     const struct gs_http_field other = {"Origin", "https://example.org"};
     struct gs_websocket_options client = {.fields = &origin, .field_count = 1};
-    struct gs_websocket *socket;
-    MUST_EQ(dial_with(&client, "/", &socket), -ECONNREFUSED);
+    must_refuse(&client);
     options.origins = origins;
     options.origin_count = 1;
+    synchronise();
     must_close(dial(&client, "/"));
     wait_for_server();
     client.fields = &other;
-    MUST_EQ(dial_with(&client, "/", &socket), -ECONNREFUSED);
+    must_refuse(&client);
     options.origins = any;
+    synchronise();
     must_close(dial(&client, "/"));
     wait_for_server();
     options.origin_count = 0;

@@ -248,8 +248,8 @@ void gs_thread_resume_shared(struct worker *worker, struct runnable *runnable);
 void gs_thread_resume_protected(struct worker *worker, struct runnable *runnable);
 void gs_thread_resume_annotated(struct worker *worker, struct runnable *runnable);
 
-/* The end of the thread's first frame. */
-static inline char *thread_first_top(const struct gs_thread *thread)
+/* The end of the thread's first frame; a dump asks for it while the thread may end. */
+NOT_FOR_TSAN static inline char *thread_first_top(const struct gs_thread *thread)
 {
     char *top = (char *)((uintptr_t)thread->stack_top & ~(uintptr_t)15);
     return UNLIKELY(thread->run.resume == gs_thread_resume_annotated) ? top - ASAN_RESERVE : top;
