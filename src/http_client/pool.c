@@ -243,8 +243,8 @@ static int dial(struct gs_http_client *client, const struct gs_http_client_route
     return 0;
 }
 
-/* Where connections may be shared, one thread at a time dials, or has an idle one shared: those that
- * have waited meanwhile find room on that, or else learn that it is one of HTTP/1. */
+/* Where connections may be shared, one thread at a time dials, or has an idle one shared: those
+ * that have waited meanwhile find room on that, or else learn that it is one of HTTP/1. */
 static int take(struct gs_http_client *client, const struct gs_http_client_route *route,
                 struct gs_http_client_host *host, uint64_t deadline_ns,
                 struct gs_http_client_connection **ret_connection)

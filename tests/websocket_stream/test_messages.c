@@ -8,8 +8,8 @@ static struct gs_websocket_end server_end;
 static int server_err;
 static struct gs_semaphore has_ended, has_refused;
 
-/* Orders the client's writes of the options before the server's reads: the thread sanitizer does not
- * know the order of sockets. */
+/* Orders the client's writes of the options before the server's reads: the thread sanitizer does
+ * not know the order of sockets. */
 static void synchronise(void)
 {
     static struct gs_mutex order;
