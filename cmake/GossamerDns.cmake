@@ -1,20 +1,12 @@
-# c-ares, for a resolver on the event loop: the target cares::cares, and GS_DNS_LIBS with its name. Without it names are looked
-# up by kernel threads.
+# c-ares, for a resolver on the event loop: GS_DNS_LIBS with its target. Without it names are looked up by kernel threads.
 
 set(GS_DNS_MODULES)
 set(GS_DNS_LIBS)
-if(NOT GOSSAMER_BUILD_DNS)
-    return()
-endif()
-find_path(GS_CARES_INCLUDE_DIR ares.h)
-find_library(GS_CARES_LIBRARY cares)
-mark_as_advanced(GS_CARES_INCLUDE_DIR GS_CARES_LIBRARY)
-if(GS_CARES_INCLUDE_DIR AND GS_CARES_LIBRARY)
-    set(GS_DNS_MODULES dns)
-    set(GS_DNS_LIBS cares::cares)
-    add_library(cares::cares UNKNOWN IMPORTED GLOBAL)
-    set_target_properties(cares::cares PROPERTIES
-        IMPORTED_LOCATION ${GS_CARES_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${GS_CARES_INCLUDE_DIR})
-else()
-    message(STATUS "names are looked up by kernel threads: install libc-ares-dev")
+if(GOSSAMER_BUILD_DNS)
+    gs_find_optional(GS_DNS_LIBS ares.h cares)
+    if(GS_DNS_LIBS)
+        set(GS_DNS_MODULES dns)
+    else()
+        message(STATUS "names are looked up by kernel threads: install libc-ares-dev")
+    endif()
 endif()

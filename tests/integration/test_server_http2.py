@@ -19,7 +19,7 @@ BODY = bytes(range(256)) * 12000
 HELLO = b"hello\n"
 
 pytestmark = pytest.mark.skipif(
-    not (HAS_TLS and cached("GS_NGHTTP2_LIBRARY").startswith("/") and PROGRAM.exists())
+    not (HAS_TLS and cached("GS_nghttp2_LIBRARY").startswith("/") and PROGRAM.exists())
     or not shutil.which("openssl"),
     reason="built without OpenSSL, libnghttp2 or tests, or no openssl",
 )
