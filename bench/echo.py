@@ -12,11 +12,11 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 from results import Results, options
+from running import cpu_us, running
 
 from gossamer_lab import paths
 from gossamer_lab.measuring.workspace import two_cores
@@ -52,29 +52,6 @@ def commands(folder: Path) -> dict[str, list[str]]:
         TOKIO: [str(folder / TOKIO)],
     }
     return {name: command for name, command in found.items() if Path(command[0]).exists()}
-
-
-@contextlib.contextmanager
-def running(command: list[str], core: int) -> Iterator[subprocess.Popen[str]]:
-    """Run a program on a core for the duration of a ``with`` block; Go gets one thread for code."""
-    child = subprocess.Popen(
-        ["taskset", "--cpu-list", str(core), *command],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "GOMAXPROCS": "1"},
-    )
-    try:
-        yield child
-    finally:
-        child.kill()
-        child.communicate()
-
-
-def cpu_us(pid: int) -> float:
-    """Return the CPU time of a process, of all its threads."""
-    files = Path(f"/proc/{pid}/task").glob("*/schedstat")
-    return sum(int(file.read_text().split()[0]) for file in files) / 1e3
 
 
 @dataclass(frozen=True)
