@@ -326,6 +326,17 @@ static void keep(struct gs_http_client_connection *connection, struct gs_list *c
         retire(in_client(client->idle.previous), closing);
 }
 
+/* Unlock, and give up the caller's slot and use of the host. */
+static void end_use(struct gs_http_client *client, struct gs_http_client_host *host,
+                    struct gs_list *closing)
+{
+    gs_mutex_unlock(&client->lock);
+    close_all(closing);
+    if (client->options.max_host_connections)
+        gs_semaphore_post(&host->slots);
+    release_host(client, host);
+}
+
 void gs_http_client_pool_give(struct gs_http_client_connection *connection, bool is_reusable)
 {
     struct gs_http_client *client = connection->client;
@@ -338,11 +349,7 @@ void gs_http_client_pool_give(struct gs_http_client_connection *connection, bool
     retire_expired(client, &closing);
     if (is_reusable)
         keep(connection, &closing);
-    gs_mutex_unlock(&client->lock);
-    close_all(&closing);
-    if (client->options.max_host_connections)
-        gs_semaphore_post(&host->slots);
-    release_host(client, host);
+    end_use(client, host, &closing);
 }
 
 void gs_http_client_pool_leave(struct gs_http_client_connection *connection)
@@ -360,11 +367,7 @@ void gs_http_client_pool_leave(struct gs_http_client_connection *connection)
         else
             keep(connection, &closing);
     }
-    gs_mutex_unlock(&client->lock);
-    close_all(&closing);
-    if (client->options.max_host_connections)
-        gs_semaphore_post(&host->slots);
-    release_host(client, host);
+    end_use(client, host, &closing);
 }
 
 /* ---- The client ---- */
