@@ -2,7 +2,7 @@
  * number of it; the call must fail with -ENOMEM, and the next one succeeds. The server is another
  * process. */
 #include "tests/http_client/scripted.h"
-#include "tests/http_server/allocations.h"
+#include "tests/http_server/survive.h"
 
 char *__real_strdup(const char *text);
 char *__wrap_strdup(const char *text);
@@ -101,20 +101,7 @@ static int go(void)
 
 THREAD(be_in_need)
 {
-    MUST_EQ(go(), 0);
-    unsigned complete = 0, failed = 0;
-    for (long n = 0; complete < 3; n++) {
-        MUST(n < 1000);
-        failures = 0;
-        allowed = n;
-        int err = go();
-        allowed = -1;
-        complete += !failures;
-        failed += err != 0;
-        MUST(failures || !err);
-        MUST_EQ(go(), 0);
-    }
-    MUST(failed >= 10); /* client, URL, fields, connection, head, input, ... */
+    (void)must_survive(go, 10); /* client, URL, fields, connection, head, input, ... */
 }
 
 TEST(client_survives_each_allocation_that_fails)

@@ -1,7 +1,7 @@
 /* A server with TLS and its client, to which each allocation of the library is refused once: both
  * answer or fail, and the next connection works. */
-#include "tests/http_server/allocations.h"
 #include "tests/http_server/serving.h"
+#include "tests/http_server/survive.h"
 #include "tests/tls_stream/contexts.h"
 
 #include <gossamer/tls.h>
@@ -49,23 +49,16 @@ static bool ask_tls(void)
     return is_complete;
 }
 
-static void *be_in_need(void *unused)
+static int attempt(void)
 {
-    unsigned failed = 0;
+    return !ask_tls();
+}
+
+THREAD(be_in_need)
+{
     start_server();
-    MUST(ask_tls());
-    do {
-        failures = 0;
-        allowed = failed;
-        bool is_complete = ask_tls();
-        allowed = -1;
-        MUST(is_complete || failures);
-        MUST(ask_tls());
-        failed++;
-    } while (failures);
-    MUST(failed > 20);
+    MUST(must_survive(attempt, 1) > 20);
     stop_server();
-    return unused;
 }
 
 TEST(both_sides_survive_each_allocation_that_fails)

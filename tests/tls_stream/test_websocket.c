@@ -1,6 +1,6 @@
 /* WebSocket over TLS, and other connections that the handler of a server with TLS takes over. */
-#include "tests/http_server/allocations.h"
 #include "tests/http_server/serving.h"
+#include "tests/http_server/survive.h"
 #include "tests/tls/certificates.h"
 
 #include <gossamer/tls.h>
@@ -235,23 +235,16 @@ static bool try_all(void)
     return !err && !close_err;
 }
 
-static void *be_in_need(void *unused)
+static int attempt(void)
 {
-    unsigned failed = 0;
+    return !try_all();
+}
+
+THREAD(be_in_need)
+{
     start_server();
-    MUST(try_all());
-    do {
-        failures = 0;
-        allowed = failed;
-        bool is_complete = try_all();
-        allowed = -1;
-        MUST(is_complete || failures);
-        MUST(try_all());
-        failed++;
-    } while (failures);
-    MUST(failed > 20);
+    (void)must_survive(attempt, 21);
     stop_server();
-    return unused;
 }
 
 TEST(both_sides_survive_each_allocation_that_fails)

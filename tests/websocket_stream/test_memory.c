@@ -1,6 +1,6 @@
 /* A server and a client to which memory is refused: each allocation fails once. Calls may fail, and
  * the next connection works. */
-#include "tests/http_server/allocations.h"
+#include "tests/http_server/survive.h"
 #include "tests/websocket_stream/sockets.h"
 
 static const struct gs_websocket_options options = {.compression = 6};
@@ -53,20 +53,7 @@ THREAD(be_in_need)
 {
     start_server();
     memset(text, 't', sizeof text);
-    unsigned complete = 0, failed = 0;
-    MUST_EQ(connect_and_try(), 0);
-    for (long n = 0; complete < 3; n++) {
-        MUST(n < 1000);
-        failures = 0;
-        allowed = n;
-        int err = connect_and_try();
-        allowed = -1;
-        complete += !failures;
-        failed += failures > 0;
-        MUST(!err || failures);
-        MUST_EQ(connect_and_try(), 0);
-    }
-    MUST(failed >= 20);
+    (void)must_survive(connect_and_try, 20);
     stop_server();
 }
 

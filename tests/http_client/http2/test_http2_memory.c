@@ -3,7 +3,7 @@
  * libnghttp2 then ends the connection, with -ECONNRESET, and the next one succeeds. The server is
  * another process. */
 #include "tests/http_client/http2/serving.h"
-#include "tests/http_server/allocations.h"
+#include "tests/http_server/survive.h"
 
 char *__real_strdup(const char *text);
 char *__wrap_strdup(const char *text);
@@ -69,22 +69,9 @@ static int go(void)
     return err;
 }
 
-static void *be_in_need(void *unused)
+THREAD(be_in_need)
 {
-    MUST_EQ(go(), 0);
-    unsigned complete = 0, failed = 0;
-    for (long n = 0; complete < 3; n++) {
-        MUST(n < 1000);
-        failures = 0;
-        allowed = n;
-        int err = go();
-        allowed = -1;
-        complete += !failures;
-        failed += err != 0;
-        MUST_EQ(go(), 0);
-    }
-    MUST(failed >= 20);
-    return unused;
+    (void)must_survive(go, 20);
 }
 
 static void *serve_forever(void *unused)

@@ -1,6 +1,6 @@
 /* A client of https to which memory is refused. Each allocation in the process is made to fail
  * once, the server's, too: the call must fail, and leave a client that works. */
-#include "tests/http_server/allocations.h"
+#include "tests/http_server/survive.h"
 #include "tests/http_server/serving.h"
 #include "tests/tls/certificates.h"
 
@@ -48,20 +48,7 @@ static int go(void)
 THREAD(be_in_need)
 {
     start_server();
-    MUST_EQ(go(), 0);
-    unsigned complete = 0, failed = 0;
-    for (long n = 0; complete < 2; n++) {
-        MUST(n < 2000);
-        failures = 0;
-        allowed = n;
-        int err = go();
-        allowed = -1;
-        complete += !failures;
-        failed += err != 0;
-        MUST(failures || !err);
-        MUST_EQ(go(), 0);
-    }
-    MUST(failed >= 10);
+    (void)must_survive(go, 10);
     stop_server();
 }
 

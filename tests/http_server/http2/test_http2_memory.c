@@ -1,7 +1,7 @@
 /* HTTP/2 by a server to which memory is refused. Each allocation of the library is made to fail,
  * for every number of it; each stream and each handler must end, and the next client be served. The
  * clients' libnghttp2 allocates by itself. */
-#include "tests/http_server/allocations.h"
+#include "tests/http_server/survive.h"
 #include "tests/http_server/http2/peer.h"
 
 /* Of a new queue of streams with data: if that can't be allocated, libnghttp2 frees what was to be
@@ -61,26 +61,17 @@ static bool ask_in_need(void)
     return is_whole;
 }
 
-static void *be_in_need(void *unused)
+static int attempt(void)
+{
+    return !ask_in_need();
+}
+
+THREAD(be_in_need)
 {
     start_server();
     exempt_n = QUEUE_N;
-    MUST(ask_in_need());
-    unsigned complete = 0, failed = 0;
-    for (long n = 0; complete < 3; n++) {
-        MUST(n < 2000);
-        failures = 0;
-        allowed = n;
-        bool is_whole = ask_in_need();
-        allowed = -1;
-        complete += !failures;
-        failed += failures > 0;
-        MUST(failures || is_whole);
-        MUST(ask_in_need());
-    }
-    MUST(failed >= 20); /* session, streams, head, body, output, fields, ... */
+    (void)must_survive(attempt, 20); /* session, streams, head, body, output, fields, ... */
     stop_server();
-    return unused;
 }
 
 TEST(server_survives_each_allocation_that_fails)
