@@ -175,19 +175,7 @@ static inline void stop_script(void)
 
 /* A test whose body is a thread beside the server. */
 #define SCRIPT_TEST_WITH(name_, run_)                                                              \
-    static void name_##_body(void);                                                                \
-    static void *name_##_thread(void *unused)                                                      \
-    {                                                                                              \
-        start_script();                                                                            \
-        name_##_body();                                                                            \
-        stop_script();                                                                             \
-        return unused;                                                                             \
-    }                                                                                              \
-    TEST(name_)                                                                                    \
-    {                                                                                              \
-        run_(name_##_thread);                                                                      \
-    }                                                                                              \
-    static void name_##_body(void)
+    THREAD_FIXTURE_TEST(name_, run_, stop_script(), start_script())
 #define SCRIPT_TEST(name_) SCRIPT_TEST_WITH(name_, run_both)
 
 /* ---- The client ---- */

@@ -137,19 +137,6 @@ static inline void serve_with(const struct gs_http_server *options, gs_thread_fn
 
 /* A test whose body is the clients of a server with these options, which runs meanwhile. */
 #define SERVE_TEST(name_, ...)                                                                     \
-    static void name_##_body(void);                                                                \
-    static void *name_##_clients(void *unused)                                                     \
-    {                                                                                              \
-        start_server();                                                                            \
-        name_##_body();                                                                            \
-        stop_server();                                                                             \
-        return unused;                                                                             \
-    }                                                                                              \
-    TEST(name_)                                                                                    \
-    {                                                                                              \
-        server = __VA_ARGS__;                                                                      \
-        run_both(name_##_clients);                                                                 \
-    }                                                                                              \
-    static void name_##_body(void)
+    THREAD_FIXTURE_TEST(name_, run_both, stop_server(), server = __VA_ARGS__, start_server())
 
 #endif

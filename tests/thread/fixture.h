@@ -81,11 +81,16 @@ static inline void run_unwatched(unsigned workers, gs_thread_fn *first)
  *         MUST(join(spawn(return_it, calls)) == calls);
  *     }
  */
-#define THREAD_TEST(name_, run_)                                                                   \
+#define THREAD_TEST(name_, run_) THREAD_FIXTURE_TEST(name_, run_, (void)0, (void)0)
+
+/* The same, with statements of that thread before the body, which come last here, and after it. */
+#define THREAD_FIXTURE_TEST(name_, run_, end_, ...)                                                \
     static void name_##_body(void);                                                                \
     static void *name_##_first(void *unused)                                                       \
     {                                                                                              \
+        __VA_ARGS__;                                                                               \
         name_##_body();                                                                            \
+        end_;                                                                                      \
         return unused;                                                                             \
     }                                                                                              \
     TEST(name_)                                                                                    \

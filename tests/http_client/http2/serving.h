@@ -127,20 +127,8 @@ static inline void stop_server(void)
 
 /* A test whose body is a thread beside a server with these options. */
 #define SERVE_TEST(name_, ...)                                                                     \
-    static void name_##_body(void);                                                                \
-    static void *name_##_thread(void *unused)                                                      \
-    {                                                                                              \
-        start_server();                                                                            \
-        name_##_body();                                                                            \
-        stop_server();                                                                             \
-        return unused;                                                                             \
-    }                                                                                              \
-    TEST(name_)                                                                                    \
-    {                                                                                              \
-        server = (struct gs_http_server)__VA_ARGS__;                                               \
-        run_both(name_##_thread);                                                                  \
-    }                                                                                              \
-    static void name_##_body(void)
+    THREAD_FIXTURE_TEST(name_, run_both, stop_server(),                                            \
+                        server = (struct gs_http_server)__VA_ARGS__, start_server())
 
 /* ---- Threads that make requests ---- */
 

@@ -88,22 +88,14 @@ static void make_contexts_for(const char *name)
     CHECK_EQ(gs_tls_context_new(&for_client, &client_context, NULL), 0);
 }
 
-#define TLS_TEST(name_)                                                                            \
-    static void name_##_body(void);                                                                \
-    static void *name_##_thread(void *unused)                                                      \
-    {                                                                                              \
-        start_tls();                                                                               \
-        name_##_body();                                                                            \
-        stop_script();                                                                             \
-        return unused;                                                                             \
-    }                                                                                              \
-    TEST(name_)                                                                                    \
-    {                                                                                              \
-        make_contexts_for("localhost");                                                            \
-        run_both(name_##_thread);                                                                  \
-        release_contexts();                                                                        \
-    }                                                                                              \
-    static void name_##_body(void)
+static void run_with_contexts(gs_thread_fn *first)
+{
+    make_contexts_for("localhost");
+    run_both(first);
+    release_contexts();
+}
+
+#define TLS_TEST(name_) THREAD_FIXTURE_TEST(name_, run_with_contexts, stop_script(), start_tls())
 
 TLS_TEST(pages_are_got_by_https_on_one_connection)
 {

@@ -1,18 +1,13 @@
 /* WebSocket over HTTP/2 (RFC 8441). */
 #include "tests/websocket_stream/http2/streams.h"
+#include "tests/websocket_stream/sockets.h"
 
-#include <gossamer/websocket.h>
 #include <stdatomic.h>
 
 static struct peer peer;
 static atomic_int ends;               /* what ended a handler's connection, -errno, */
 static struct gs_semaphore has_ended; /* which was posted then */
 static struct gs_semaphore entered;
-
-static uint64_t patience(void)
-{
-    return after(PATIENCE_NS);
-}
 
 static void note_end(int err)
 {
@@ -27,18 +22,6 @@ static void must_end(int err)
 }
 
 /* ---- The handler: what it does depends on the path ---- */
-
-static int echo_all(struct gs_websocket *socket)
-{
-    struct gs_websocket_message message;
-    int err = 0;
-    while (!err) {
-        err = gs_websocket_receive(socket, &message, GS_NEVER);
-        if (!err)
-            err = gs_websocket_send(socket, message.type, message.bytes, message.n, patience());
-    }
-    return err;
-}
 
 #define MUCH 300000
 static char much[MUCH];
