@@ -150,13 +150,18 @@ static inline void new_client(const struct gs_http_client_options *options)
     synchronise();
 }
 
-static inline void start_script(void)
+static inline void listen_for_script(void)
 {
     script_listener = gs_listen("127.0.0.1:0", NULL);
     MUST(script_listener >= 0);
     socklen_t length = sizeof script_address;
     MUST_EQ(getsockname(script_listener, (struct sockaddr *)&script_address, &length), 0);
     snprintf(script_url, sizeof script_url, "http://127.0.0.1:%u", ntohs(script_address.sin_port));
+}
+
+static inline void start_script(void)
+{
+    listen_for_script();
     connection_count = request_count = 0;
     script = (struct script){0};
     script_thread = spawn(run_script, NULL);

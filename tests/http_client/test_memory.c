@@ -106,15 +106,12 @@ THREAD(be_in_need)
 
 TEST(client_survives_each_allocation_that_fails)
 {
-    int listener = gs_listen("127.0.0.1:0", NULL);
-    socklen_t length = sizeof script_address;
-    CHECK(listener >= 0);
-    CHECK_EQ(getsockname(listener, (struct sockaddr *)&script_address, &length), 0);
-    snprintf(script_url, sizeof script_url, "http://127.0.0.1:%u", ntohs(script_address.sin_port));
-    CHECK_EQ(fcntl(listener, F_SETFL, 0), 0);
+    listen_for_script();
+    CHECK_EQ(fcntl(script_listener, F_SETFL, 0), 0);
     pid_t server = fork();
     if (!server) {
-        serve_forever(listener);
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        serve_forever(script_listener);
         _exit(0);
     }
     setenv("all_proxy", script_url, 1);

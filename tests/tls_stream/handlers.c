@@ -1,16 +1,9 @@
 /* A server of the library for clients of others: handlers [CERTIFICATE KEY], two files in PEM, for
  * TLS with HTTP/2 by ALPN. Prints its port, and drains at SIGTERM. /echo returns the body as it
  * arrives, /slow waits before it answers. */
-#include <gossamer/http_server.h>
-#include <gossamer/io.h>
-#include <gossamer/net.h>
-#include <gossamer/sys.h>
-#include <gossamer/thread.h>
-#include <gossamer/tls.h>
+#include "tests/http_server/program.h"
 
-#include <arpa/inet.h>
-#include <signal.h>
-#include <stdio.h>
+#include <gossamer/tls.h>
 #include <string.h>
 
 static struct gs_tls_context *context;
@@ -39,29 +32,12 @@ static void answer(struct gs_http_exchange *exchange, void *unused)
         gs_http_abort(exchange);
 }
 
-static void *serve(void *listener)
+static void *run(void *unused)
 {
     const struct gs_http_server server = {
         .handler = answer, .tls = context, .max_body = 1 << 30, .migrates = true};
-    return (void *)(intptr_t)gs_http_serve(*(int *)listener, &server);
-}
-
-static void *run(void *unused)
-{
-    struct sockaddr_in address;
-    socklen_t length = sizeof address;
-    struct gs_thread *thread;
-    void *result = NULL;
-    int listener = gs_listen("127.0.0.1:0", NULL); /* a free port */
     (void)unused;
-    if (listener < 0 || gs_sys_getsockname(listener, (struct sockaddr *)&address, &length) ||
-        gs_thread_spawn(NULL, serve, &listener, &thread))
-        return "no listener or thread";
-    printf("listening on port %d\n", ntohs(address.sin_port));
-    if (fflush(stdout) || gs_wait_signal(SIGTERM, GS_NEVER))
-        return "no output or signal";
-    gs_thread_cancel(thread);
-    return gs_thread_join(thread, GS_NEVER, &result) || result ? "the server failed" : NULL;
+    return serve_until_told(&server);
 }
 
 int main(int argc, char **argv)

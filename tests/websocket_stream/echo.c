@@ -1,17 +1,10 @@
 /* Echoes messages of WebSocket, for peers of others: websocket_echo serve, which prints its port
  * and drains at SIGTERM, or websocket_echo connect URL, which prints how the server has ended the
  * connection. The path /parts, and a query with it, make it read and send in parts. */
-#include <gossamer/http_server.h>
-#include <gossamer/io.h>
-#include <gossamer/net.h>
-#include <gossamer/sys.h>
-#include <gossamer/thread.h>
-#include <gossamer/websocket.h>
+#include "tests/http_server/program.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
-#include <signal.h>
-#include <stdio.h>
+#include <gossamer/websocket.h>
 #include <string.h>
 
 #define MESSAGE_MAX (16u << 20)
@@ -67,29 +60,12 @@ static void handle(struct gs_http_exchange *exchange, void *unused)
                        NULL, soon());
 }
 
-static void *serve(void *listener)
+static void *run_server(void *unused)
 {
     const struct gs_http_server server = {
         .handler = handle, .drain_timeout_ns = GS_SECOND / 10, .migrates = true};
-    return (void *)(intptr_t)gs_http_serve(*(int *)listener, &server);
-}
-
-static void *run_server(void *unused)
-{
-    struct sockaddr_in address;
-    socklen_t length = sizeof address;
-    struct gs_thread *thread;
-    void *result = NULL;
-    int listener = gs_listen("127.0.0.1:0", NULL); /* a free port */
     (void)unused;
-    if (listener < 0 || gs_sys_getsockname(listener, (struct sockaddr *)&address, &length) ||
-        gs_thread_spawn(NULL, serve, &listener, &thread))
-        return "no listener or thread";
-    printf("listening on port %d\n", ntohs(address.sin_port));
-    if (fflush(stdout) || gs_wait_signal(SIGTERM, GS_NEVER))
-        return "no output or signal";
-    gs_thread_cancel(thread);
-    return gs_thread_join(thread, GS_NEVER, &result) || result ? "the server failed" : NULL;
+    return serve_until_told(&server);
 }
 
 static void *run_client(void *unused)

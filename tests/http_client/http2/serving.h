@@ -103,11 +103,7 @@ static inline void *serve(void *unused)
 static inline void start_server(void)
 {
     const struct gs_http_client_options options = {.assumes_http2 = true};
-    script_listener = gs_listen("127.0.0.1:0", NULL);
-    MUST(script_listener >= 0);
-    socklen_t length = sizeof script_address;
-    MUST_EQ(getsockname(script_listener, (struct sockaddr *)&script_address, &length), 0);
-    snprintf(script_url, sizeof script_url, "http://127.0.0.1:%u", ntohs(script_address.sin_port));
+    listen_for_script();
     waiting = sleeping = 0;
     server.handler = obey;
     if (!server.drain_timeout_ns) /* for handlers that never respond */

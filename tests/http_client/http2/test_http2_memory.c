@@ -83,11 +83,7 @@ static void *serve_forever(void *unused)
 TEST(client_survives_each_allocation_that_fails)
 {
     server = (struct gs_http_server){.handler = obey};
-    script_listener = gs_listen("127.0.0.1:0", NULL);
-    socklen_t length = sizeof script_address;
-    CHECK(script_listener >= 0);
-    CHECK_EQ(getsockname(script_listener, (struct sockaddr *)&script_address, &length), 0);
-    snprintf(script_url, sizeof script_url, "http://127.0.0.1:%u", ntohs(script_address.sin_port));
+    listen_for_script();
     pid_t child = fork();
     if (!child) {
         prctl(PR_SET_PDEATHSIG, SIGKILL);
