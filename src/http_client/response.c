@@ -120,7 +120,9 @@ static ssize_t read_decoded(struct gs_http_client_reading *reading, void *bytes,
                             uint64_t deadline_ns)
 {
     struct gs_http_client_stream *stream = reading->stream;
-    struct decoding decoding = {.reading = reading, .out = bytes, .room = n};
+    /* A decoder fills at most UINT_MAX bytes at a time: more room would never be full. */
+    struct decoding decoding = {
+        .reading = reading, .out = bytes, .room = n < UINT_MAX ? n : UINT_MAX};
     for (;;) {
         const char *available = "";
         ssize_t result = 0;
