@@ -1,7 +1,7 @@
 /* A client of https to which memory is refused. Each allocation in the process is made to fail
  * once, the server's, too: the call must fail, and leave a client that works. */
-#include "tests/http_server/survive.h"
 #include "tests/http_server/serving.h"
+#include "tests/http_server/survive.h"
 #include "tests/tls/certificates.h"
 
 #include <gossamer/http_client.h>

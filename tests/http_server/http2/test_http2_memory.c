@@ -1,8 +1,8 @@
 /* HTTP/2 by a server to which memory is refused. Each allocation of the library is made to fail,
  * for every number of it; each stream and each handler must end, and the next client be served. The
  * clients' libnghttp2 allocates by itself. */
-#include "tests/http_server/survive.h"
 #include "tests/http_server/http2/peer.h"
+#include "tests/http_server/survive.h"
 
 /* Of a new queue of streams with data: if that can't be allocated, libnghttp2 frees what was to be
  * queued twice (docs/design/http2.md). */
