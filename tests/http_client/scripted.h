@@ -70,9 +70,10 @@ static inline bool next_request(int fd)
 {
     char *text = malloc(sizeof seen[0]);
     bool is_there = read_request(fd, text, sizeof seen[0]);
-    synchronise();
-    if (is_there)
+    gs_mutex_lock(&script_lock, GS_NEVER);
+    if (is_there) /* of many requests at once, several may have the same place */
         memcpy(seen[request_count++ % SEEN_MAX], text, sizeof seen[0]);
+    gs_mutex_unlock(&script_lock);
     free(text);
     return is_there;
 }
