@@ -53,6 +53,8 @@ struct gs_http_log_entry {
     unsigned status;
     uint64_t body_bytes; /* of the response, that were sent */
     int64_t received;    /* wall-clock seconds at which the request was complete */
+    uint64_t started_ns; /* the same on the clock of now_ns; if several responses were sent at once,
+                          * of the first of them */
 };
 
 /* Called once a response has been sent, or once the connection ends before that. entry: NULL if

@@ -454,7 +454,13 @@ void serve_connection_log(const struct gs_http_conn *http, const struct gs_http_
     serve_address_host(&peer.any, host);
     if (connection->tls)
         serve_tls_info(connection->tls, &tls);
-    serve_log_write(data, host, entry, connection->tls ? &tls : NULL);
+    const struct serve_log_line line = {
+        .client = host,
+        .entry = entry,
+        .tls = connection->tls ? &tls : NULL,
+        .now_ns = connection->shard->log.format.member_count ? gs_clock_now() : 0,
+    };
+    serve_log_write(data, &line);
 }
 
 _Static_assert(offsetof(struct serve_connection, http) == 0,

@@ -28,7 +28,7 @@ static int init(struct serve_shard *shard, struct serve_server *server,
     shard->refusals = server->log_state ? &server->log_state->refusals : NULL;
     shard->log.fd = server->log_fd;
     shard->log.is_relayed = server->log_relay.is_relaying;
-    shard->log.has_tls = server->options->logs_tls;
+    shard->log.format = server->options->log_format;
     shard->log.losses = server->log_state ? &server->log_state->losses : NULL;
     options.fields = *server->fields ? server->fields : NULL;
     options.redirect_port = serve_tls_port(server);

@@ -26,9 +26,9 @@
 
 /* Set by cli_parse; the members of the options themselves are narrower. */
 static struct {
-    const char *arch, *priority, *bottleneck, *controllers, *log_level;
+    const char *arch, *priority, *bottleneck, *controllers, *log_level, *log_format, *log_fields;
     uint64_t request_line, header, fields, page_cache, cached_file, requests;
-    bool no_defer_accept, no_eviction;
+    bool no_defer_accept, no_eviction, logs_tls;
 } words;
 
 static struct serve_options parsed;
@@ -58,11 +58,14 @@ static const struct cli_option table[] = {
      "shows its choice and the reason)",
      CLI_TEXT, &parsed.poller},
     {"user", 'u', "NAME", "run as this user once the sockets are open", CLI_TEXT, &parsed.user},
-    {"access-log", 'L', "FILE",
-     "log requests in the combined format; - is stdout; SIGUSR1 and SIGHUP reopen it", CLI_TEXT,
+    {"access-log", 'L', "FILE", "log requests; - is stdout; SIGUSR1 and SIGHUP reopen it", CLI_TEXT,
      &parsed.access_log},
+    {"log-format", 0, "combined|json", "format of the lines of --access-log (default: combined)",
+     CLI_TEXT, &words.log_format},
+    {"log-fields", 0, "LIST", "members of the lines in JSON, separated by commas", CLI_TEXT,
+     &words.log_fields},
     {"log-tls", 0, NULL, "add the version of TLS, the cipher and the server name to each line",
-     CLI_FLAG, &parsed.logs_tls},
+     CLI_FLAG, &words.logs_tls},
     {"log-level", 0, "error|warn|info",
      "messages on stderr; info adds the reasons of responses 400, 403 and 404, at most 10 a second",
      CLI_TEXT, &words.log_level},
@@ -215,6 +218,24 @@ static int choose_log_level(void)
     return 0;
 }
 
+static int choose_log_format(void)
+{
+    const char *problem, *word = words.log_format ? words.log_format : "combined";
+    bool is_used = words.log_format || words.log_fields;
+    if (is_used && !parsed.access_log)
+        return cli_fail(&serve_command, "--%s needs --access-log",
+                        words.log_format ? "log-format" : "log-fields");
+    if (!serve_log_format_parse(word, NULL, words.logs_tls, &parsed.log_format, &problem) &&
+        !words.log_fields)
+        return 0;
+    if (problem)
+        return cli_fail(&serve_command, "--log-format %s %s", word, problem);
+    if (serve_log_format_parse(word, words.log_fields, words.logs_tls, &parsed.log_format,
+                               &problem))
+        return cli_fail(&serve_command, "--log-fields %s %s", words.log_fields, problem);
+    return 0;
+}
+
 static int choose_priority(void)
 {
     if (!words.priority)
@@ -299,7 +320,7 @@ static int choose_certificates(void)
     if ((parsed.redirects || parsed.hsts_ns) && !https)
         return cli_fail(&serve_command, "--%s: no --listen begins with https://",
                         parsed.redirects ? "redirect-https" : "hsts");
-    if (parsed.logs_tls && (!https || !parsed.access_log))
+    if (words.logs_tls && (!https || !parsed.access_log))
         return cli_fail(&serve_command, "--log-tls needs --access-log, and --listen https://...");
     if (parsed.hsts_ns && !parsed.redirects && https < parsed.listen.count)
         return cli_fail(&serve_command, "--hsts needs --redirect-https, or https:// everywhere");
@@ -352,8 +373,9 @@ static void set_defaults(void)
     words.page_cache = parsed.http.max_cache;
     words.cached_file = parsed.http.max_cached_file;
     words.requests = NOT_GIVEN;
-    words.no_defer_accept = words.no_eviction = false;
+    words.no_defer_accept = words.no_eviction = words.logs_tls = false;
     words.priority = words.bottleneck = words.controllers = NULL;
+    words.log_format = words.log_fields = NULL;
     words.log_level = "warn";
 }
 
@@ -386,6 +408,8 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
         err = choose_log_level();
     if (!err)
         err = choose_arch();
+    if (!err)
+        err = choose_log_format();
     if (!err)
         err = choose_priority();
     if (!err)

@@ -3,6 +3,7 @@
 #define GS_SERVE_OPTIONS_H
 
 #include "cli/options.h"
+#include "serve/log/line.h"
 #include "serve/operations/bottleneck.h"
 
 #include <gossamer/http.h>
@@ -28,8 +29,8 @@ struct serve_options {
     const char *root;
     uint64_t workers;
     const char *access_log; /* NULL: none; "-": stdout */
-    bool logs_tls;          /* its lines have the fields of TLS */
-    const char *user;       /* NULL: the present one */
+    struct serve_log_format log_format;
+    const char *user; /* NULL: the present one */
     uint64_t max_connections;
     uint64_t max_descriptors; /* of connections and of the files that they send */
     uint64_t backlog;

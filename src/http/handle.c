@@ -73,6 +73,7 @@ void gs_http_flush_log(struct gs_http_conn *conn, bool all)
         struct gs_http_log_record *record = output->log_records;
         uint64_t sent = output->position < record->end ? output->position : record->end;
         record->entry.body_bytes = sent > record->body ? sent - record->body : 0;
+        record->entry.started_ns = output->started_ns;
         options->log(conn, &record->entry, options->log_data);
         output->log_records = record->next;
         if (!output->log_records)

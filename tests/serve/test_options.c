@@ -135,7 +135,7 @@ TEST(certificates_have_keys_in_the_same_order)
     CHECK_STR(options.keys.items[1], "d");
     CHECK_STR(options.passphrase_file, "e");
     CHECK_EQ(options.hsts_ns, 3600 * GS_SECOND);
-    CHECK(options.logs_tls && !options.redirects);
+    CHECK(options.log_format.has_tls && !options.redirects);
     serve_options_done(&options);
     CHECK_REFUSED("needs --certificate", "--listen=https://1", "/");
     CHECK_REFUSED("no --listen begins", "--certificate=a", "/");
@@ -145,6 +145,23 @@ TEST(certificates_have_keys_in_the_same_order)
     CHECK_REFUSED("--key", "--listen=https://1", "--certificate=a", "--key=b", "--key=c", "/");
     CHECK_REFUSED("--redirect-https", "--listen=https://1", "--listen=2", "--certificate=a",
                   "--hsts=1", "/");
+}
+
+TEST(the_access_log_may_be_json)
+{
+    CHECK_EQ(PARSE("--access-log=f", "--log-format=json", "--log-fields=status,target", "/"), 0);
+    CHECK_EQ(options.log_format.member_count, 2);
+    serve_options_done(&options);
+    CHECK_EQ(PARSE("--access-log=f", "/"), 0);
+    CHECK_EQ(options.log_format.member_count, 0);
+    serve_options_done(&options);
+    CHECK_REFUSED("--log-format needs --access-log", "--log-format=json", "/");
+    CHECK_REFUSED("--log-fields needs --access-log", "--log-fields=status", "/");
+    CHECK_REFUSED("neither combined nor json", "--access-log=f", "--log-format=xml", "/");
+    CHECK_REFUSED("--log-fields status needs the format json", "--access-log=f",
+                  "--log-fields=status", "/");
+    CHECK_REFUSED("--log-fields x has a name", "--access-log=f", "--log-format=json",
+                  "--log-fields=x", "/");
 }
 
 TEST(addresses_add_up_and_replace_the_usual_one)
