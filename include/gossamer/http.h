@@ -49,6 +49,7 @@ struct gs_http_log_entry {
      * what was received of it. In a malformed request it may contain any byte except CR and LF,
      * even NUL. */
     const char *request_line, *referer, *user_agent;
+    const char *forwarded; /* of options.forwarded, with the values of several lines joined */
     size_t request_line_length;
     unsigned status;
     uint64_t body_bytes; /* of the response, that were sent */
@@ -130,6 +131,7 @@ struct gs_http_options {
     bool follow_symlinks; /* also those that lead out of the root */
     gs_http_log_fn *log;  /* NULL: no log */
     void *log_data;
+    const char *forwarded;       /* name, in lower case, of a field that the log gets; NULL: none */
     gs_http_refused_fn *refused; /* NULL: not called */
     void *refused_data;
     const char *fields;                         /* lines for each response, or NULL; borrowed */

@@ -33,6 +33,9 @@ static int init(struct serve_shard *shard, struct serve_server *server,
     options.fields = *server->fields ? server->fields : NULL;
     options.redirect_port = serve_tls_port(server);
     shard->redirects = server->options->redirects;
+    shard->proxies = server->options->proxies.count ? &server->options->proxies : NULL;
+    options.forwarded = serve_forwarded_field(&server->options->forwarded);
+    shard->forwarded = options.forwarded ? &server->options->forwarded : NULL;
     options.file_state = shard->is_shared ? NULL : gs_sys_fstat;
     options.may_open_more = serve_descriptors_are_ample;
     options.generators = server->generators;

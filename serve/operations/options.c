@@ -29,6 +29,8 @@ static struct {
     const char *arch, *priority, *bottleneck, *controllers, *log_level, *log_format, *log_fields;
     uint64_t request_line, header, fields, page_cache, cached_file, requests;
     bool no_defer_accept, no_eviction, logs_tls;
+    struct cli_list proxies, trusted;
+    const char *forwarded;
 } words;
 
 static struct serve_options parsed;
@@ -126,6 +128,15 @@ static const struct cli_option table[] = {
      CLI_SIZE, &parsed.http.min_rate},
     {"rate-grace", 0, "TIME", "time over which --rate is measured", CLI_DURATION,
      &parsed.http.rate_window_ns, GS_MILLISECOND},
+    {"proxy-protocol", 0, "NETWORK",
+     "connections from here begin with a header of the PROXY protocol; ADDRESS, ADDRESS/BITS or "
+     "unix; repeatable",
+     CLI_LIST, &words.proxies, .group = "Proxies"},
+    {"trusted-proxy", 0, "NETWORK",
+     "log the client that the field of --forwarded-field names, of requests from here; repeatable",
+     CLI_LIST, &words.trusted},
+    {"forwarded-field", 0, "x-forwarded-for|forwarded", "the field (default: x-forwarded-for)",
+     CLI_TEXT, &words.forwarded},
 };
 
 const struct cli_command serve_command = {
@@ -234,6 +245,31 @@ static int choose_log_format(void)
                                &problem))
         return cli_fail(&serve_command, "--log-fields %s %s", words.log_fields, problem);
     return 0;
+}
+
+static int add_networks(struct serve_networks *networks, const char *option,
+                        const struct cli_list *words_of_option)
+{
+    for (size_t i = 0; i < words_of_option->count; i++) {
+        int err = serve_networks_add(networks, words_of_option->items[i]);
+        if (err)
+            return cli_fail(&serve_command, "--%s %s: %s", option, words_of_option->items[i],
+                            err == -ENOMEM ? "no memory" : "it is ADDRESS, ADDRESS/BITS or unix");
+    }
+    return 0;
+}
+
+static int choose_proxies(void)
+{
+    const char *field = words.forwarded ? words.forwarded : "x-forwarded-for";
+    parsed.forwarded.is_standard = !strcmp(field, "forwarded");
+    if (!parsed.forwarded.is_standard && strcmp(field, "x-forwarded-for") != 0)
+        return cli_fail(&serve_command, "--forwarded-field %s: it is x-forwarded-for or forwarded",
+                        field);
+    if (words.forwarded && !words.trusted.count)
+        return cli_fail(&serve_command, "--forwarded-field needs --trusted-proxy");
+    int err = add_networks(&parsed.proxies, "proxy-protocol", &words.proxies);
+    return err ? err : add_networks(&parsed.forwarded.trusted, "trusted-proxy", &words.trusted);
 }
 
 static int choose_priority(void)
@@ -375,7 +411,8 @@ static void set_defaults(void)
     words.requests = NOT_GIVEN;
     words.no_defer_accept = words.no_eviction = words.logs_tls = false;
     words.priority = words.bottleneck = words.controllers = NULL;
-    words.log_format = words.log_fields = NULL;
+    words.log_format = words.log_fields = words.forwarded = NULL;
+    words.proxies = words.trusted = (struct cli_list){0};
     words.log_level = "warn";
 }
 
@@ -396,6 +433,10 @@ static void free_lists(struct serve_options *options)
     cli_list_done(&options->certificates);
     cli_list_done(&options->keys);
     cli_list_done(&options->ocsp);
+    cli_list_done(&words.proxies);
+    cli_list_done(&words.trusted);
+    serve_networks_done(&options->proxies);
+    serve_networks_done(&options->forwarded.trusted);
 }
 
 int serve_options_parse(int argc, char **argv, struct serve_options *ret_options)
@@ -410,6 +451,8 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
         err = choose_arch();
     if (!err)
         err = choose_log_format();
+    if (!err)
+        err = choose_proxies();
     if (!err)
         err = choose_priority();
     if (!err)

@@ -3,6 +3,7 @@
 #define GS_SERVE_OPTIONS_H
 
 #include "cli/options.h"
+#include "serve/log/forwarded.h"
 #include "serve/log/line.h"
 #include "serve/operations/bottleneck.h"
 
@@ -30,7 +31,9 @@ struct serve_options {
     uint64_t workers;
     const char *access_log; /* NULL: none; "-": stdout */
     struct serve_log_format log_format;
-    const char *user; /* NULL: the present one */
+    const char *user;                 /* NULL: the present one */
+    struct serve_networks proxies;    /* that begin connections with a header (PROXY protocol) */
+    struct serve_forwarded forwarded; /* those whose fields of requests name the client */
     uint64_t max_connections;
     uint64_t max_descriptors; /* of connections and of the files that they send */
     uint64_t backlog;

@@ -22,6 +22,33 @@ static char *copy(char **at, struct gs_http_text text)
     return start;
 }
 
+/* The memory of all lines of the field that names a client. */
+static size_t forwarded_size(const struct gs_http_options *options, struct gs_http_text fields)
+{
+    struct gs_http_text value;
+    size_t n = 0;
+    while (options->forwarded && gs_http_field_next(&fields, options->forwarded, &value))
+        n += value.n + 1;
+    return n;
+}
+
+/* Lines of a list are one list (RFC 9110, 5.2). Returns NULL if there is none. */
+static char *copy_forwarded(char *at, const struct gs_http_options *options,
+                            struct gs_http_text fields)
+{
+    struct gs_http_text value;
+    char *start = at;
+    while (options->forwarded && gs_http_field_next(&fields, options->forwarded, &value)) {
+        memcpy(at, value.bytes, value.n);
+        at += value.n;
+        *at++ = ',';
+    }
+    if (at == start)
+        return NULL;
+    at[-1] = '\0';
+    return start;
+}
+
 static void count_response(struct gs_http_counts *counts, unsigned status)
 {
     gs_http_count(&counts->requests, 1);
@@ -29,17 +56,15 @@ static void count_response(struct gs_http_counts *counts, unsigned status)
         gs_http_count(status < 500 ? &counts->client_errors : &counts->server_errors, 1);
 }
 
-static void record_response(const struct gs_http_response *response,
-                            struct gs_http_response_info info)
+/* Not inlined: the stack that it needs is not part of gs_http_handle's. */
+static __attribute__((noinline)) void log_response(const struct gs_http_response *response,
+                                                   struct gs_http_response_info info)
 {
     struct gs_http_service *service = response->service;
     const struct gs_http_request *request = response->request;
     struct gs_http_output *output = response->output;
-    count_response(service->counts, info.status);
-    output->responses++;
-    if (!service->options.log)
-        return;
-    size_t n = request->line.n + request->referer.n + request->user_agent.n + 3;
+    size_t n = request->line.n + request->referer.n + request->user_agent.n + 3 +
+               forwarded_size(&service->options, request->fields);
     struct gs_http_log_record *record = malloc(sizeof *record + n);
     if (!record) { /* the response is more important than its log entry */
         gs_http_lose_log_line(response->conn);
@@ -52,11 +77,21 @@ static void record_response(const struct gs_http_response *response,
         .request_line_length = request->line.n,
         .referer = copy(&at, request->referer),
         .user_agent = copy(&at, request->user_agent),
+        .forwarded = copy_forwarded(at, &service->options, request->fields),
         .status = info.status,
         .received = gs_http_service_wall_seconds(service, response->now_ns),
     };
     *output->last_log_record = record;
     output->last_log_record = &record->next;
+}
+
+static void record_response(const struct gs_http_response *response,
+                            struct gs_http_response_info info)
+{
+    count_response(response->service->counts, info.status);
+    response->output->responses++;
+    if (response->service->options.log)
+        log_response(response, info);
 }
 
 __attribute__((noinline)) void gs_http_lose_log_line(const struct gs_http_conn *conn)

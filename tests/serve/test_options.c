@@ -164,6 +164,21 @@ TEST(the_access_log_may_be_json)
                   "--log-fields=x", "/");
 }
 
+TEST(proxies_are_networks)
+{
+    CHECK_EQ(PARSE("--proxy-protocol=10.0.0.0/8", "--proxy-protocol=unix", "--trusted-proxy=::1",
+                   "--forwarded-field=forwarded", "/"),
+             0);
+    CHECK_EQ(options.proxies.count, 2);
+    CHECK_EQ(options.forwarded.trusted.count, 1);
+    CHECK(options.forwarded.is_standard);
+    serve_options_done(&options);
+    CHECK_REFUSED("--proxy-protocol 10.0.0.0/33: it is", "--proxy-protocol=10.0.0.0/33", "/");
+    CHECK_REFUSED("--trusted-proxy a: it is", "--trusted-proxy=a", "/");
+    CHECK_REFUSED("--forwarded-field x", "--trusted-proxy=::1", "--forwarded-field=x", "/");
+    CHECK_REFUSED("needs --trusted-proxy", "--forwarded-field=forwarded", "/");
+}
+
 TEST(addresses_add_up_and_replace_the_usual_one)
 {
     CHECK_EQ(PARSE("-l", "a:1", "/srv", "--listen", "b:2", "--listen=c:3"), 0);
