@@ -179,9 +179,10 @@ struct gs_http_counts {
 
 struct gs_http_service;
 
-/* Create a service; the options are copied. root_fd: the directory to serve; borrowed. counts: the
- * counters to update, for instance in memory shared between processes; borrowed. Returns 0,
- * -ENOMEM, or -EINVAL if the fields of the options are longer than GS_HTTP_FIELDS_MAX. */
+/* Create a service; the options are copied. root_fd: the directory to serve; borrowed; -1: only
+ * generated pages are served. counts: the counters to update, for instance in memory shared between
+ * processes; borrowed. Returns 0, -ENOMEM, or -EINVAL if the fields of the options are longer than
+ * GS_HTTP_FIELDS_MAX. */
 GS_API GS_MUST_CHECK int gs_http_service_new(const struct gs_http_options *options, int root_fd,
                                              struct gs_http_counts *counts,
                                              struct gs_http_service **ret_service);

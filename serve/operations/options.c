@@ -104,6 +104,8 @@ static const struct cli_option table[] = {
      1 << 30},
     {"metrics", 0, "PATH", "serve metrics at this path, in Prometheus's text format", CLI_TEXT,
      &parsed.metrics},
+    {"metrics-listen", 0, "WHERE", "serve metrics only at this address", CLI_TEXT,
+     &parsed.metrics_listen},
     {"bottleneck", 0, "PATH=MS",
      "serve a page of 8192 bytes at PATH that costs MS milliseconds of processor time", CLI_TEXT,
      &words.bottleneck},
@@ -326,6 +328,11 @@ static int choose_pages(void)
     if (parsed.metrics && (parsed.metrics[0] != '/' || !parsed.metrics[1]))
         return cli_fail(&serve_command, "--metrics %s: it is a path, such as /metrics",
                         parsed.metrics);
+    if (parsed.metrics_listen && !parsed.metrics)
+        return cli_fail(&serve_command, "--metrics-listen needs --metrics");
+    if (parsed.metrics_listen && !strncmp(parsed.metrics_listen, "https:", strlen("https:")))
+        return cli_fail(&serve_command, "--metrics-listen %s: it has no TLS",
+                        parsed.metrics_listen);
     if (words.bottleneck && serve_bottleneck_parse(words.bottleneck, &parsed.bottleneck))
         return cli_fail(&serve_command,
                         "--bottleneck %s: it is a path and milliseconds, such as /slow=41",

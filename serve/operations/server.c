@@ -91,6 +91,13 @@ static int listen_all(struct serve_server *server)
     return 0;
 }
 
+static int open_metrics_listener(struct serve_server *server)
+{
+    const char *word = server->options->metrics_listen;
+    int err = serve_metrics_listener_open(&server->metrics_listener, server->options);
+    return err && err != -EINVAL ? fail("can't listen at", word, err) : err;
+}
+
 /* The memory that processes share. */
 static size_t shared_size(const struct serve_server *server)
 {
@@ -158,6 +165,7 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
                  "Strict-Transport-Security: max-age=%llu\r\n",
                  (unsigned long long)(options->hsts_ns / GS_SECOND));
     serve_descriptors_limit(options->max_descriptors);
+    server->metrics_listener.fd = -1;
     int err = parse_addresses(server);
     if (!err)
         err = open_root(server);
@@ -171,6 +179,8 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         err = add_generators(server);
     if (!err)
         err = listen_all(server);
+    if (!err)
+        err = open_metrics_listener(server);
     if (!err && options->user)
         err = serve_drop_privileges(options->user);
     if (!err)
@@ -198,6 +208,7 @@ void serve_server_done(struct serve_server *server)
         serve_stop_listening(server, i);
     for (unsigned i = 0; i < server->address_count; i++)
         serve_unix_socket_remove(&server->addresses[i]);
+    serve_metrics_listener_close(&server->metrics_listener);
     free(server->listeners);
     free(server->addresses);
     if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)

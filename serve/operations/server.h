@@ -8,6 +8,7 @@
 #include "serve/log/error_log.h"
 #include "serve/log/log_relay.h"
 #include "serve/operations/certificates.h"
+#include "serve/operations/metrics_listener.h"
 #include "serve/operations/root.h"
 #include "serve/operations/watchdog.h"
 
@@ -51,6 +52,7 @@ struct serve_server {
     struct serve_bottleneck bottleneck;
     struct gs_http_generator generators[2]; /* of generated pages */
     unsigned generator_count;
+    struct serve_metrics_listener metrics_listener;
 
     struct serve_table *table; /* of connections that wait in threads or processes; may be NULL */
     struct serve_expiry *expiries; /* of shards whose kernel threads have no loops */

@@ -164,6 +164,15 @@ TEST(the_access_log_may_be_json)
                   "--log-fields=x", "/");
 }
 
+TEST(the_listener_of_metrics_needs_their_path)
+{
+    CHECK_EQ(PARSE("--metrics=/m", "--metrics-listen=1", "/"), 0);
+    CHECK_STR(options.metrics_listen, "1");
+    serve_options_done(&options);
+    CHECK_REFUSED("--metrics-listen needs --metrics", "--metrics-listen=1", "/");
+    CHECK_REFUSED("it has no TLS", "--metrics=/m", "--metrics-listen=https://1", "/");
+}
+
 TEST(proxies_are_networks)
 {
     CHECK_EQ(PARSE("--proxy-protocol=10.0.0.0/8", "--proxy-protocol=unix", "--trusted-proxy=::1",
