@@ -64,7 +64,7 @@ static int parse_addresses(struct serve_server *server)
         const char *problem;
         const char *word = words->items[server->address_count];
         if (serve_address_parse(word, &server->addresses[server->address_count], &problem))
-            return cli_fail(&serve_command, "--listen %s %s", word, problem);
+            return serve_options_refuse("--listen %s %s", word, problem);
     }
     return 0;
 }
