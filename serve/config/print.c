@@ -9,6 +9,7 @@
 struct printer {
     FILE *out;
     int indent;
+    bool begins_item; /* the next setting is the first of an item of a list */
 };
 
 /* In quotes, so that no text means anything else to a reader of YAML. */
@@ -36,7 +37,11 @@ static void print_absent(struct printer *printer, const struct serve_setting *se
 
 static void print_name(struct printer *printer, const char *name)
 {
-    fprintf(printer->out, "%*s%s:", printer->indent, "", name);
+    if (printer->begins_item)
+        fprintf(printer->out, "%*s- %s:", printer->indent - 2, "", name);
+    else
+        fprintf(printer->out, "%*s%s:", printer->indent, "", name);
+    printer->begins_item = false;
 }
 
 static void print_list(struct printer *printer, const char *const *items, size_t count)
@@ -71,7 +76,7 @@ static void print_items(struct printer *printer, const struct serve_setting *set
     fputc('\n', printer->out);
     printer->indent += 4;
     for (size_t i = 0; i < list->count; i++) {
-        fprintf(printer->out, "%*s-\n", printer->indent - 2, "");
+        printer->begins_item = true;
         print_rows(printer, setting->inner, (const char *)list->items + i * setting->inner->size);
     }
     printer->indent -= 4;

@@ -7,6 +7,10 @@
 
 #define AT(member_) .offset = offsetof(struct serve_config_host, member_)
 static const struct serve_setting host_rows[] = {
+    {"names", .kind = CLI_LIST, AT(names), .check = serve_check_host_name,
+     .help = "names of the host; *.example.org stands for all names that end so. The host without "
+             "names, or else the first, answers requests for other names",
+     .example = "[example.org, \"*.example.org\"]"},
     {"root", .kind = CLI_TEXT, AT(root), .is_required = true, .check = serve_check_not_empty,
      .file = SERVE_SETTING_DIRECTORY, .help = "directory to serve", .example = "/srv/www"},
     {"certificate", .kind = CLI_TEXT, AT(certificate), .check = serve_check_not_empty,

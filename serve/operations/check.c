@@ -2,7 +2,7 @@
 
 #include "serve/accept/address.h"
 #include "serve/operations/certificates.h"
-#include "serve/operations/root.h"
+#include "serve/operations/sites.h"
 
 #include <errno.h>
 #include <pwd.h>
@@ -21,16 +21,14 @@ static int check_addresses(const struct serve_options *options)
     return err;
 }
 
-static int check_root(const struct serve_options *options)
+static int check_sites(const struct serve_options *options)
 {
-    struct serve_root root;
-    if (!options->root)
-        return 0;
-    int err = serve_root_open(&root, options->root);
-    if (err)
-        return serve_options_refuse("can't serve %s: %s", options->root, strerror(-err));
-    serve_root_close(&root);
-    return 0;
+    struct serve_sites sites;
+    int err = serve_sites_init(&sites, options);
+    if (!err)
+        err = serve_sites_open(&sites);
+    serve_sites_done(&sites);
+    return err;
 }
 
 static int check_user(const struct serve_options *options)
@@ -53,7 +51,7 @@ static int check_certificates(const struct serve_options *options)
 
 int serve_check(const struct serve_options *options)
 {
-    int (*const checks[])(const struct serve_options *) = {check_addresses, check_root, check_user,
+    int (*const checks[])(const struct serve_options *) = {check_addresses, check_sites, check_user,
                                                            check_certificates};
     int err = 0;
     for (size_t i = 0; i < sizeof checks / sizeof *checks; i++)

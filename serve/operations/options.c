@@ -171,7 +171,8 @@ static uint64_t descriptors(void)
 static int limit_connections(void)
 {
     uint64_t loops = parsed.arch->has_single_listener ? 1 : parsed.workers;
-    uint64_t others = OTHER_DESCRIPTORS + loops * (4 + parsed.listen.count);
+    uint64_t others =
+        OTHER_DESCRIPTORS + parsed.config.hosts.count + loops * (4 + parsed.listen.count);
     uint64_t limit = descriptors();
     uint64_t max = limit > others ? limit - others : 1;
     if (parsed.max_connections > max)
@@ -204,10 +205,6 @@ static uint64_t choose_default_workers(const struct serve_arch *arch)
 
 static int choose_arch(void)
 {
-    if (!strcmp(words.arch, "list")) {
-        serve_arch_list();
-        return CLI_DONE;
-    }
     parsed.arch = serve_arch_find(words.arch);
     if (!parsed.arch)
         return serve_options_refuse(
@@ -423,9 +420,7 @@ static int parse_with_file(int argc, char **argv, int *ret_first)
         err = serve_config_apply(&parsed.config, &serve_command);
     if (!err)
         err = serve_options_parse_over(argc, argv, ret_first);
-    if (!err)
-        err = serve_options_take_certificates(&parsed);
-    return err ? err : serve_options_take_root(&parsed);
+    return err ? err : serve_options_take_certificates(&parsed);
 }
 
 static int parse_words(int argc, char **argv, int *ret_first)
@@ -436,9 +431,13 @@ static int parse_words(int argc, char **argv, int *ret_first)
         serve_config_print_schema(&serve_command, stdout);
         return CLI_DONE;
     }
+    if (!err && !strcmp(words.arch, "list")) {
+        serve_arch_list();
+        return CLI_DONE;
+    }
     if (!err && words.config)
         err = parse_with_file(argc, argv, ret_first);
-    return err ? err : take_operands(argc, argv, *ret_first);
+    return err;
 }
 
 /* Returns the file's text, before defaults that depend on the machine are put in; NULL: it is not
@@ -483,6 +482,8 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
     static const char *default_address = DEFAULT_ADDRESS;
     int first;
     int err = parse_words(argc, argv, &first);
+    if (!err)
+        err = take_operands(argc, argv, first);
     char *text = format_config(&err);
     if (!err)
         err = choose_all();

@@ -28,7 +28,7 @@ struct serve_options {
     const char *passphrase_file;        /* of the keys; NULL: they are not encrypted */
     bool redirects;                     /* all that comes without TLS */
     uint64_t hsts_ns;                   /* 0: the field is not sent */
-    const char *root;
+    const char *root;                   /* NULL: the hosts of the file have theirs */
     uint64_t workers;
     const char *access_log; /* NULL: none; "-": stdout */
     bool logs_tls;          /* its lines have the fields of TLS */

@@ -58,16 +58,6 @@ int serve_options_take_certificates(struct serve_options *options)
     return err;
 }
 
-int serve_options_take_root(struct serve_options *options)
-{
-    const struct serve_config_host *hosts = options->config.hosts.items;
-    if (options->config.hosts.count > 1)
-        return serve_options_refuse("%s:%u: a second host: one can be served", options->config.file,
-                                    hosts[1].line);
-    options->root = hosts[0].root;
-    return 0;
-}
-
 /* Options without a file, as the file of one host. */
 int serve_options_make_host(struct serve_options *options)
 {

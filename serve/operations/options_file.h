@@ -15,9 +15,6 @@ GS_MUST_CHECK int serve_options_add(struct cli_list *list, const char *text);
 /* Unless the command line gives certificates, take those of the file's hosts. */
 GS_MUST_CHECK int serve_options_take_certificates(struct serve_options *options);
 
-/* Take the directory of the file's host. */
-GS_MUST_CHECK int serve_options_take_root(struct serve_options *options);
-
 /* Make a host of the options if no file was read. */
 GS_MUST_CHECK int serve_options_make_host(struct serve_options *options);
 

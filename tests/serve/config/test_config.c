@@ -106,6 +106,35 @@ CONFIG_TEST(hosts_are_stored)
     CHECK(!host->ocsp);
 }
 
+CONFIG_TEST(names_of_hosts_are_checked_and_differ)
+{
+    CHECK_EQ(parse("hosts:\n- {names: [a.example, \"*.b.example\"], root: /a}\n"
+                   "- {names: c.example, root: /c}\n- {root: /d}\n"),
+             0);
+    CHECK_EQ(config.hosts.count, 3);
+    const struct serve_config_host *hosts = config.hosts.items;
+    CHECK_EQ(hosts[0].names.count, 2);
+    CHECK_STR(((const char **)hosts[0].names.items)[1], "*.b.example");
+    CHECK_EQ(hosts[2].names.count, 0);
+    serve_config_done(&config);
+    CHECK_REFUSED("hosts:\n- {names: [a, B.c], root: /a}\n- {names: [b.C], root: /c}\n",
+                  "f:3: names: \"b.C\" is also a name of the host in line 2: leave one out\n");
+    CHECK_REFUSED("hosts:\n- root: /a\n- root: /b\n",
+                  "f:3: two hosts have no names, the other is in line 2: give one names\n");
+    CHECK_REFUSED(
+        "hosts: [{root: /, names: [\"http://a/\", \"a:80\", \"a*.b\", a..b, \"\"]}]\n",
+        "f:1: names \"http://a/\": it is a URL: write the name of the host alone, such as "
+        "example.org\n"
+        "f:1: names \"a:80\": it has a port: leave it out, since `listen` says the "
+        "ports\n"
+        "f:1: names \"a*.b\": a * may only stand for the first part of a name, such as "
+        "*.example.org\n"
+        "f:1: names \"a..b\": it is no host name: write one such as example.org, in ASCII "
+        "(xn--... for others)\n"
+        "f:1: names \"\": it is no host name: write one such as example.org, in ASCII "
+        "(xn--... for others)\n");
+}
+
 CONFIG_TEST(wrong_values_are_reported_with_line_and_remedy)
 {
     CHECK_REFUSED("workers: many\n" HOSTS, "f:1: workers: \"many\" is not a number\n");
@@ -184,7 +213,7 @@ CONFIG_TEST(what_is_printed_reads_back_to_the_same)
     strcpy(first, print());
     CHECK(strstr(first, "listen: [\"a\\\"b\\\\\"]\nworkers: 7\nidle_timeout: 90s\n"));
     CHECK(strstr(first, "# user: www-data\n"));
-    CHECK(strstr(first, "  -\n    root: \"/x\\x09y\"\n"));
+    CHECK(strstr(first, "  - root: \"/x\\x09y\"\n"));
     serve_config_done(&config);
     reset();
     CHECK_EQ(parse(first), 0);
