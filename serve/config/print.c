@@ -82,17 +82,11 @@ static void print_items(struct printer *printer, const struct serve_setting *set
     printer->indent -= 4;
 }
 
-/* Returns whether a number is one that a file may give: others stand for "not given". */
-static bool is_given(const struct serve_setting *setting, uint64_t value)
-{
-    return value >= setting->min && value != UINT64_MAX && (!setting->max || value <= setting->max);
-}
-
 static void print_number(struct printer *printer, const struct serve_setting *setting,
                          uint64_t value)
 {
     char text[CLI_VALUE_SIZE];
-    if (!is_given(setting, value)) {
+    if (!serve_setting_may_be(setting, value)) {
         print_absent(printer, setting);
         return;
     }

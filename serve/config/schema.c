@@ -60,10 +60,32 @@ static void write_choices(struct writer *writer, const struct serve_setting *set
     }
 }
 
+/* Numbers stand in the form in which a file has them, with a unit. */
+static void write_default(struct writer *writer, const struct serve_setting *setting)
+{
+    char number[CLI_VALUE_SIZE];
+    const void *target = setting->option ? setting->option->target : &setting->initial;
+    const char *text = setting->kind == CLI_TEXT ? *(const char *const *)target : number;
+    bool is_number = setting->kind != CLI_FLAG && setting->kind != CLI_TEXT;
+    if (setting->kind == CLI_LIST || !text || (!setting->option && !setting->initial))
+        return;
+    if (is_number && !serve_setting_may_be(setting, *(const uint64_t *)target))
+        return;
+    begin_line(writer, false);
+    fputs("\"default\": ", writer->out);
+    if (is_number)
+        cli_value_format(setting->kind, *(const uint64_t *)target, number);
+    if (setting->kind == CLI_FLAG || setting->kind == CLI_NUMBER)
+        fputs(is_number ? number : *(const bool *)target ? "true" : "false", writer->out);
+    else
+        write_text(writer->out, text);
+}
+
 static void write_value(struct writer *writer, const struct serve_setting *setting)
 {
     begin_line(writer, false);
     fprintf(writer->out, "\"type\": %s", type_of(setting->kind));
+    write_default(writer, setting);
     if (setting->choices)
         write_choices(writer, setting);
     if (setting->kind == CLI_LIST) {

@@ -71,6 +71,11 @@ void serve_settings_of(const struct cli_command *command,
     *ret_count = count;
 }
 
+bool serve_setting_may_be(const struct serve_setting *setting, uint64_t value)
+{
+    return value >= setting->min && value != UINT64_MAX && (!setting->max || value <= setting->max);
+}
+
 bool serve_setting_has_choice(const char *choices, const char *word)
 {
     size_t n = strlen(word);

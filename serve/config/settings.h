@@ -71,6 +71,9 @@ GS_MUST_CHECK int serve_config_build(struct serve_config *config, const struct c
                                      const struct serve_node *root, struct serve_report *report,
                                      serve_config_look *look);
 
+/* Returns whether a number is one that a file may give: others stand for "not given". */
+bool serve_setting_may_be(const struct serve_setting *setting, uint64_t value);
+
 /* Whether `word` is one of "a|b|c". */
 bool serve_setting_has_choice(const char *choices, const char *word);
 
