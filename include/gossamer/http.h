@@ -98,8 +98,9 @@ struct gs_http_generator {
     void *data;
 };
 
-/* Bytes of the fields that are added to each response. */
-#define GS_HTTP_FIELDS_MAX 256
+/* Bytes and lines of the fields that are added to a response. */
+#define GS_HTTP_FIELDS_MAX 8192
+#define GS_HTTP_FIELD_LINES_MAX 64
 
 struct gs_http_options {
     size_t max_request_line;    /* bytes; above: 414 */
@@ -181,8 +182,8 @@ struct gs_http_service;
 /* Create a service; the options are copied. root_fd: the directory to serve, unless there are
  * sites; borrowed. counts: the
  * counters to update, for instance in memory shared between processes; borrowed. Returns 0,
- * -ENOMEM, or -EINVAL if the fields of the options are longer than GS_HTTP_FIELDS_MAX, or the sites
- * are not valid; -EEXIST if two of these are for the same host. */
+ * -ENOMEM, or -EINVAL if the fields of the options are more than may be, or the sites are not
+ * valid; -EEXIST if two of these are for the same host. */
 GS_API GS_MUST_CHECK int gs_http_service_new(const struct gs_http_options *options, int root_fd,
                                              struct gs_http_counts *counts,
                                              struct gs_http_service **ret_service);

@@ -1,6 +1,7 @@
 #include "http/load.h"
 
 #include "http/below.h"
+#include "http/rules.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -239,14 +240,29 @@ static void on_open_directory(struct gs_http_load *load, int64_t result)
     refuse(load, GS_HTTP_REFUSED_NO_INDEX);
 }
 
+/* With the fields that the rules of its site give it. */
+static struct gs_http_page *new_page(const struct gs_http_load *load, struct gs_http_text file,
+                                     unsigned flags)
+{
+    if (!load->site->rule_count)
+        return gs_http_page_new(file, &load->stat, load->fields, flags);
+    char *fields = malloc(GS_HTTP_FIELDS_MAX + 1);
+    if (!fields)
+        return NULL;
+    fields[gs_http_rules_fields(load->site, load->fields, file, true, fields)] = '\0';
+    struct gs_http_page *page = gs_http_page_new(file, &load->stat, fields, flags);
+    free(fields);
+    return page;
+}
+
 static void create_page(struct gs_http_load *load)
 {
     bool is_small =
         (uint64_t)load->stat.st_size <= load->max_cached_file && load->attempts < ATTEMPTS_MAX;
     struct gs_http_text file = {load->file, strlen(load->file)};
-    load->page = gs_http_page_new(file, &load->stat, load->fields,
-                                  (is_small ? GS_HTTP_PAGE_IN_MEMORY : 0) |
-                                      (load->portable_etags ? GS_HTTP_PAGE_PORTABLE_ETAG : 0));
+    load->page = new_page(load, file,
+                          (is_small ? GS_HTTP_PAGE_IN_MEMORY : 0) |
+                              (load->portable_etags ? GS_HTTP_PAGE_PORTABLE_ETAG : 0));
     if (!load->page) {
         finish(load, 503);
         return;

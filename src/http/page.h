@@ -39,6 +39,7 @@ struct gs_http_page {
 
     /* Parts of a response. */
     struct gs_http_text media_type;
+    struct gs_http_text fields;     /* those that the options and the site's rules add */
     struct gs_http_text validators; /* Last-Modified, ETag, Accept-Ranges, and the empty line */
     struct gs_http_text etag;
     struct gs_http_text head; /* all of a 200 response's, with a blank Date at GS_HTTP_PAGE_DATE */

@@ -35,8 +35,7 @@ static void put_head_start(const struct gs_http_response *response, unsigned sta
         (struct gs_http_text){gs_http_service_date(response->service, response->now_ns),
                               GS_HTTP_DATE_LENGTH});
     put(response, "\r\n");
-    if (response->fields)
-        put(response, response->fields);
+    gs_http_output_put(response->output, response->fields);
 }
 
 static void put_connection(const struct gs_http_response *response)

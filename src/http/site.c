@@ -2,9 +2,12 @@
 
 #include "http/hash.h"
 #include "http/host.h"
+#include "http/pattern.h"
 #include "http/request.h"
+#include "http/rules.h"
 
 #include <errno.h>
+#include <gossamer/http.h>
 #include <stdlib.h>
 
 #define HOST_MAX 255 /* RFC 1035, 2.3.4 */
@@ -202,4 +205,22 @@ struct gs_http_text gs_http_site_host(const struct gs_http_request *request)
     struct gs_http_text host =
         request->target.authority.bytes ? request->target.authority : request->host;
     return host.bytes ? gs_http_host_name(host) : host;
+}
+
+/* ---- What is wrong with a site ---- */
+
+const char *gs_http_site_problem(const struct gs_http_site *site, const char *common)
+{
+    const char *problem = common ? gs_http_site_fields_problem(common) : NULL;
+    for (unsigned i = 0; !problem && i < site->rule_count; i++) {
+        const struct gs_http_rule *rule = &site->rules[i];
+        problem = gs_http_pattern_problem(rule->pattern);
+        problem = problem ? problem : gs_http_site_fields_problem(rule->fields);
+    }
+    if (problem)
+        return problem;
+    struct gs_http_rules_size max = gs_http_rules_max(site, common);
+    return max.bytes > GS_HTTP_FIELDS_MAX || max.lines > GS_HTTP_FIELD_LINES_MAX
+               ? "may give a response more than 8192 bytes or 64 lines of fields"
+               : NULL;
 }

@@ -23,6 +23,20 @@
 
 struct gs_http_request;
 
+/* Header fields for responses by their path, as pattern.h has it. All rules of a site that match
+ * apply, in their order, and a field of a later one replaces those of the same name before it: so
+ * what holds for a whole site is said once, and exceptions follow. A field without a value removes
+ * them.
+ *
+ * The path is that of the file which is sent: of an index file, a page for errors, or one that
+ * stands for what is missing, its own. So "assets/" cannot have a cache keep an answer for
+ * long that says there is no such file. A response without a file has the path that was requested,
+ * and no Cache-Control or Expires. */
+struct gs_http_rule {
+    const char *pattern;
+    const char *fields; /* lines, each of which ends with CR LF */
+};
+
 struct gs_http_site {
     /* Names without a port, in any case: "example.org" is one host; "*.example.org" all below it,
      * but not itself. An exact name takes precedence over a longer suffix, and that over a shorter
@@ -34,10 +48,19 @@ struct gs_http_site {
     bool is_default;
 
     int root_fd; /* the directory to serve; borrowed */
+
+    const struct gs_http_rule *rules;
+    unsigned rule_count;
 };
 
 /* Returns NULL, or what is wrong with the name of a host, as the end of a sentence: "is ...". */
 const char *gs_http_site_host_problem(const char *host);
+
+/* The same for the fields of a rule. */
+const char *gs_http_site_fields_problem(const char *fields);
+
+/* The same for all settings of a site but its hosts. common: the fields of the options. */
+const char *gs_http_site_problem(const struct gs_http_site *site, const char *common);
 
 /* ---- The table of hosts ---- */
 
