@@ -1,9 +1,11 @@
 #include "serve/config/checks.h"
 
+#include "http/service.h"
+#include "http/site.h"
 #include "http/token.h"
 
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -67,15 +69,6 @@ const char *serve_check_path(const char *text)
     return strpbrk(text, "?#") ? "it contains ? or #: write the path alone" : NULL;
 }
 
-const char *serve_check_pattern(const char *text)
-{
-    if (*text != '/')
-        return "it is no pattern: begin it with /, such as /assets/** or /*.html";
-    if (has_control(text))
-        return "it contains a control character: leave it out";
-    return NULL;
-}
-
 const char *serve_check_location(const char *text)
 {
     bool is_url = !strncasecmp(text, "http://", 7) || !strncasecmp(text, "https://", 8);
@@ -86,23 +79,24 @@ const char *serve_check_location(const char *text)
     return NULL;
 }
 
+/* As the line of a field: what is wrong with it. */
+static const char *check_field(const char *name, const char *value)
+{
+    char line[GS_HTTP_FIELDS_MAX + 1];
+    int n = snprintf(line, sizeof line, "%s: %s\r\n", name, value);
+    return n < (int)sizeof line ? gs_http_site_fields_problem(line) : "is longer than 8192 bytes";
+}
+
 const char *serve_check_field_name(const char *text)
 {
-    /* What the server says itself, or what the message rests on. */
-    static const char *const own[] = {
-        "Connection", "Content-Length",    "Content-Range", "Date",    "Keep-Alive",
-        "TE",         "Transfer-Encoding", "Trailer",       "Upgrade", "Location"};
     if (!gs_http_is_token((struct gs_http_text){text, strlen(text)}))
-        return "it is no name of a field: write letters, digits and -";
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++)
-        if (!strcasecmp(own[i], text))
-            return "the server sends this field itself: leave it out";
-    return NULL;
+        return "is no name of a field: write letters, digits and -";
+    return check_field(text, "");
 }
 
 const char *serve_check_field_value(const char *text)
 {
-    return has_control(text) ? "it contains a control character: leave it out" : NULL;
+    return strpbrk(text, "\r\n") ? "has a control character" : check_field("Name", text);
 }
 
 const char *serve_check_error_status(const char *text)

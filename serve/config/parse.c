@@ -22,9 +22,10 @@ struct reader {
 static void complain(struct reader *reader, const struct serve_node *node, const char *name,
                      const char *problem)
 {
+    bool is_verb = !strncmp(problem, "is ", 3) || !strncmp(problem, "has ", 4);
     if (node->text)
-        serve_report_add(reader->report, node->line, "%s \"%.200s\": %s", name, node->text,
-                         problem);
+        serve_report_add(reader->report, node->line, "%s \"%.200s\"%s %s", name, node->text,
+                         is_verb ? "" : ":", problem);
     else
         serve_report_add(reader->report, node->line, "%s: %s", name, problem);
 }

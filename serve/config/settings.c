@@ -1,9 +1,27 @@
 #include "serve/config/settings.h"
 
+#include "http/pattern.h"
 #include "serve/config/checks.h"
 
 #include <stddef.h>
 #include <string.h>
+
+static const struct serve_setting header_rows[] = {
+    {"path", .kind = CLI_TEXT, .offset = offsetof(struct serve_config_headers, path),
+     .is_required = true, .check = gs_http_pattern_problem,
+     .help = "pattern of the files' paths: * stands for a part of a name, ** for any number of "
+             "names; a "
+             "pattern without a slash is for the last name",
+     .example = "\"/assets/**\""},
+    {"set", .shape = SERVE_SETTING_MAP, .offset = offsetof(struct serve_config_headers, set),
+     .is_required = true, .check_key = serve_check_field_name, .check = serve_check_field_value,
+     .help = "header fields of the responses; of rules that fit, later ones replace the fields of "
+             "earlier "
+             "ones, and an empty value removes them",
+     .example = "{Cache-Control: \"max-age=31536000, immutable\"}"},
+};
+static const struct serve_settings header_settings = {
+    header_rows, sizeof header_rows / sizeof *header_rows, sizeof(struct serve_config_headers)};
 
 #define AT(member_) .offset = offsetof(struct serve_config_host, member_)
 static const struct serve_setting host_rows[] = {
@@ -23,6 +41,9 @@ static const struct serve_setting host_rows[] = {
     {"ocsp", .kind = CLI_TEXT, AT(ocsp), .check = serve_check_not_empty, .file = SERVE_SETTING_FILE,
      .help = "response of OCSP for the certificate, DER, to be stapled",
      .example = "/etc/ssl/ocsp.der"},
+    {"headers", .shape = SERVE_SETTING_ITEMS, AT(headers), .inner = &header_settings,
+     .help = "header fields of responses, by the path of the file that is sent",
+     .example = "[{path: \"*.html\", set: {Cache-Control: no-cache}}]"},
 };
 const struct serve_settings serve_host_settings = {host_rows, sizeof host_rows / sizeof *host_rows,
                                                    sizeof(struct serve_config_host)};

@@ -1,10 +1,59 @@
 #include "serve/operations/sites.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static void describe(const struct serve_config_host *host, struct gs_http_site *ret_site)
+static int no_memory(void)
+{
+    serve_options_refuse("out of memory");
+    return -ENOMEM;
+}
+
+/* Returns the lines of the fields, or NULL. */
+static const char *write_fields(struct serve_arena *arena, const struct serve_config_items *set)
+{
+    const struct serve_config_entry *entries = set->items;
+    size_t size = 1;
+    for (size_t i = 0; i < set->count; i++)
+        size += strlen(entries[i].name) + strlen(entries[i].value) + strlen(": \r\n");
+    char *fields = serve_arena_take(arena, size), *at = fields;
+    for (size_t i = 0; fields && i < set->count; i++)
+        at += sprintf(at, "%s: %s\r\n", entries[i].name, entries[i].value);
+    return fields;
+}
+
+static int describe_headers(struct serve_arena *arena, const struct serve_config_items *headers,
+                            struct gs_http_site *site)
+{
+    const struct serve_config_headers *items = headers->items;
+    struct gs_http_rule *rules = serve_arena_take(arena, headers->count * sizeof *rules);
+    for (size_t i = 0; rules && i < headers->count; i++) {
+        const char *fields = write_fields(arena, &items[i].set);
+        if (!fields)
+            return no_memory();
+        rules[i] = (struct gs_http_rule){.pattern = items[i].path, .fields = fields};
+    }
+    site->rules = rules;
+    site->rule_count = (unsigned)headers->count;
+    return rules ? 0 : no_memory();
+}
+
+/* What the parser of the file has not found: limits of all rules together. */
+static int check(const struct serve_options *options, const struct serve_config_host *host,
+                 const struct gs_http_site *site)
+{
+    const char *hsts = "Strict-Transport-Security: max-age=18446744073\r\n"; /* the longest */
+    const char *problem = gs_http_site_problem(site, options->hsts_ns ? hsts : NULL);
+    if (!problem)
+        return 0;
+    fprintf(stderr, "%s:%u: a host %s\n", options->config.file, host->line, problem);
+    return -EINVAL;
+}
+
+static int describe(const struct serve_options *options, const struct serve_config_host *host,
+                    struct serve_arena *arena, struct gs_http_site *ret_site)
 {
     *ret_site = (struct gs_http_site){
         .hosts = host->names.items,
@@ -12,6 +61,8 @@ static void describe(const struct serve_config_host *host, struct gs_http_site *
         .is_default = !host->names.count,
         .root_fd = -1,
     };
+    int err = describe_headers(arena, &host->headers, ret_site);
+    return err ? err : check(options, host, ret_site);
 }
 
 int serve_sites_init(struct serve_sites *sites, const struct serve_options *options)
@@ -23,15 +74,15 @@ int serve_sites_init(struct serve_sites *sites, const struct serve_options *opti
     sites->items = sites->count ? calloc(sites->count, sizeof *sites->items) : NULL;
     if (!sites->roots || (sites->count && !sites->items)) {
         sites->root_count = 0;
-        serve_options_refuse("out of memory");
-        return -ENOMEM;
+        return no_memory();
     }
     for (unsigned i = 0; i < sites->root_count; i++)
         sites->roots[i] =
             (struct serve_root){.path = sites->count ? hosts[i].root : options->root, .fd = -1};
-    for (unsigned i = 0; i < sites->count; i++)
-        describe(&hosts[i], &sites->items[i]);
-    return 0;
+    int err = 0;
+    for (unsigned i = 0; i < sites->count && !err; i++)
+        err = describe(options, &hosts[i], &sites->arena, &sites->items[i]);
+    return err;
 }
 
 static int fail(const struct serve_root *root, int err)

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 from server import ROOT, Server, architectures, program, run_serve
+
 from tls import make_certificate, make_response
 
 PAGE = ROOT / "docs/serve.md"

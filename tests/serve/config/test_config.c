@@ -135,6 +135,43 @@ CONFIG_TEST(names_of_hosts_are_checked_and_differ)
         "(xn--... for others)\n");
 }
 
+CONFIG_TEST(headers_are_stored_by_pattern)
+{
+    CHECK_EQ(parse("hosts:\n- root: /a\n  headers:\n  - path: /assets/**\n    set:\n"
+                   "      Cache-Control: max-age=1, immutable\n      X-Empty: \"\"\n"
+                   "  - {path: \"*.html\", set: {X: 1}}\n"),
+             0);
+    const struct serve_config_host *host = config.hosts.items;
+    CHECK_EQ(host->headers.count, 2);
+    const struct serve_config_headers *headers = host->headers.items;
+    CHECK_EQ(headers[0].line, 4);
+    CHECK_STR(headers[0].path, "/assets/**");
+    CHECK_EQ(headers[0].set.count, 2);
+    const struct serve_config_entry *entries = headers[0].set.items;
+    CHECK_STR(entries[0].name, "Cache-Control");
+    CHECK_STR(entries[0].value, "max-age=1, immutable");
+    CHECK_EQ(entries[1].line, 7);
+    CHECK_STR(headers[1].path, "*.html");
+}
+
+CONFIG_TEST(wrong_headers_are_reported)
+{
+    CHECK_REFUSED("hosts:\n- root: /a\n  headers: {path: a}\n",
+                  "f:3: headers: it is no list: begin each item with \"- \", or write [a, b]\n");
+    CHECK_REFUSED(
+        "hosts:\n- root: /a\n  headers:\n  - path: a?b\n    set: {\"a b\": c, Date: x,\n"
+        "      X: \"a\\nb\", x: y}\n",
+        "f:4: path \"a?b\" has a question mark: queries are not matched, and the wildcards "
+        "are * and **\n"
+        "f:5: set \"a b\" is no name of a field: write letters, digits and -\n"
+        "f:5: set \"Date\" is a field that only the server can know the value of\n"
+        "f:6: set \"a?b\" has a control character\n"
+        "f:6: set: \"x\" is given twice, first in line 6: leave one out\n");
+    CHECK_REFUSED("hosts: [{root: /a, headers: [{set: [a]}]}]\n",
+                  "f:1: set: it is no map: write settings as NAME: VALUE, one a line and indented\n"
+                  "f:1: path is missing: add path: \"/assets/**\"\n");
+}
+
 CONFIG_TEST(wrong_values_are_reported_with_line_and_remedy)
 {
     CHECK_REFUSED("workers: many\n" HOSTS, "f:1: workers: \"many\" is not a number\n");
