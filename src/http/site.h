@@ -16,12 +16,10 @@
 #ifndef GS_HTTP_SITE_H
 #define GS_HTTP_SITE_H
 
-#include "http/text.h"
+#include "http/request.h"
 
 #include <gossamer/api.h>
 #include <stdint.h>
-
-struct gs_http_request;
 
 /* Header fields for responses by their path, as pattern.h has it. All rules of a site that match
  * apply, in their order, and a field of a later one replaces those of the same name before it: so
@@ -87,8 +85,11 @@ void gs_http_sites_done(struct gs_http_sites *sites);
 const struct gs_http_site *gs_http_sites_find(const struct gs_http_sites *sites,
                                               struct gs_http_text host);
 
-/* The host that the request is for, without its port: the target's authority takes precedence over
- * the Host field (RFC 9112, 3.2.2). No bytes: it names none. */
-struct gs_http_text gs_http_site_host(const struct gs_http_request *request);
+/* The host that the request is for, as it was sent: the target's authority takes precedence over the
+ * Host field (RFC 9112, 3.2.2). No bytes: it names none. */
+static inline struct gs_http_text gs_http_site_host(const struct gs_http_request *request)
+{
+    return request->target.authority.bytes ? request->target.authority : request->host;
+}
 
 #endif
