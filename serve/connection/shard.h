@@ -24,9 +24,10 @@ struct serve_server;
 
 struct serve_shard {
     struct gs_http_service *service;
-    uint64_t refresh_ns; /* when to call serve_shard_refresh next */
-    bool is_shared;      /* by kernel threads: locked */
-    const struct serve_root *root;
+    uint64_t refresh_ns;            /* when to call serve_shard_refresh next */
+    bool is_shared;                 /* by kernel threads: locked */
+    const struct serve_root *roots; /* of the sites */
+    unsigned root_count, next_root;
     pthread_mutex_t lock;
     /* Whose log another process may reopen; NULL: this process does it. */
     struct serve_server *log_server;
@@ -80,7 +81,7 @@ uint64_t serve_shard_tend(struct serve_shard *shard, uint64_t now_ns);
 
 /* ---- Use ---- */
 
-/* Pass the wall-clock time to the service, and look whether the root's path names another
+/* Pass the wall-clock time to the service, and look whether the roots' paths name another
  * directory. The shard is locked. */
 void serve_shard_refresh(struct serve_shard *shard, uint64_t now_ns);
 

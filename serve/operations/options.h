@@ -3,6 +3,7 @@
 #define GS_SERVE_OPTIONS_H
 
 #include "cli/options.h"
+#include "serve/config/config.h"
 #include "serve/log/forwarded.h"
 #include "serve/log/line.h"
 #include "serve/operations/bottleneck.h"
@@ -19,6 +20,8 @@ enum serve_priority {
 };
 
 struct serve_options {
+    struct serve_config config; /* without hosts: there is no file */
+    bool is_check;              /* serve nothing */
     const struct serve_arch *arch;
     struct cli_list listen;             /* words of serve_address_parse */
     struct cli_list certificates, keys; /* files; without keys, they are with the certificates */
@@ -27,7 +30,7 @@ struct serve_options {
     const char *passphrase_file;        /* of the keys; NULL: they are not encrypted */
     bool redirects;                     /* all that comes without TLS */
     uint64_t hsts_ns;                   /* 0: the field is not sent */
-    const char *root;
+    const char *root;                   /* NULL: the hosts of the file have theirs */
     uint64_t workers;
     const char *access_log; /* NULL: none; "-": stdout */
     struct serve_log_format log_format;
@@ -53,9 +56,14 @@ struct serve_options {
 
 extern const struct cli_command serve_command;
 
-/* Returns 0; CLI_DONE after --help, --version or `--arch list`; or -EINVAL after one line on
+/* Returns 0; CLI_DONE after --help, --version, `--arch list` and what else
+ * prints and ends; or -EINVAL after one line on
  * stderr. */
 GS_MUST_CHECK int serve_options_parse(int argc, char **argv, struct serve_options *ret_options);
+
+/* Print what is wrong with an option, whose name with two dashes begins the message; if the file
+ * gives it, its line and name there. Returns -EINVAL. */
+int serve_options_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 void serve_options_done(struct serve_options *options);
 

@@ -14,7 +14,7 @@ int serve_drop_privileges(const char *user)
 {
     struct passwd *entry = getpwnam(user);
     if (!entry)
-        return cli_fail(&serve_command, "--user %s: there is no such user", user);
+        return serve_options_refuse("--user %s: there is no such user", user);
     if (initgroups(user, entry->pw_gid) || setgid(entry->pw_gid) || setuid(entry->pw_uid)) {
         int err = -errno;
         fprintf(stderr, "%s: can't become user %s: %s\n", serve_command.name, user, strerror(-err));

@@ -23,18 +23,6 @@ static int fail(const char *what, const char *name, int err)
     return err;
 }
 
-static int open_root(struct serve_server *server)
-{
-    int err = serve_root_open(&server->root, server->options->root);
-    return err ? fail("can't serve", server->options->root, err) : 0;
-}
-
-static int check_root(const struct serve_server *server)
-{
-    int err = serve_root_check_access(&server->root);
-    return err ? fail("can't serve", server->options->root, err) : 0;
-}
-
 static int open_log(struct serve_server *server)
 {
     const char *file = server->options->access_log;
@@ -64,7 +52,7 @@ static int parse_addresses(struct serve_server *server)
         const char *problem;
         const char *word = words->items[server->address_count];
         if (serve_address_parse(word, &server->addresses[server->address_count], &problem))
-            return cli_fail(&serve_command, "--listen %s %s", word, problem);
+            return serve_options_refuse("--listen %s %s", word, problem);
     }
     return 0;
 }
@@ -155,7 +143,6 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         .options = options,
         .workers = (unsigned)options->workers,
         .set_count = options->arch->has_single_listener ? 1 : (unsigned)options->workers,
-        .root = {.fd = -1},
         .log_fd = -1,
         .bottleneck = options->bottleneck,
         .pid = getpid(),
@@ -168,7 +155,9 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
     server->metrics_listener.fd = -1;
     int err = parse_addresses(server);
     if (!err)
-        err = open_root(server);
+        err = serve_sites_init(&server->sites, options);
+    if (!err)
+        err = serve_sites_open(&server->sites);
     if (!err)
         err = open_log(server);
     if (!err)
@@ -184,7 +173,7 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
     if (!err && options->user)
         err = serve_drop_privileges(options->user);
     if (!err)
-        err = check_root(server);
+        err = serve_sites_check_access(&server->sites);
     if (!err)
         err = start_log_relay(server);
     if (err)
@@ -214,7 +203,7 @@ void serve_server_done(struct serve_server *server)
     if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
         gs_sys_close(server->bottleneck.fd);
     serve_certificates_close(&server->certificates);
-    serve_root_close(&server->root);
+    serve_sites_done(&server->sites);
     (void)serve_log_relay_stop(&server->log_relay);
     if (server->log_fd > 2)
         gs_sys_close(server->log_fd);

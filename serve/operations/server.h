@@ -9,7 +9,7 @@
 #include "serve/log/log_relay.h"
 #include "serve/operations/certificates.h"
 #include "serve/operations/metrics_listener.h"
-#include "serve/operations/root.h"
+#include "serve/operations/sites.h"
 #include "serve/operations/watchdog.h"
 
 #include <stdatomic.h>
@@ -37,7 +37,7 @@ struct serve_server {
     unsigned workers;
     unsigned set_count; /* sets of listeners: one a worker, or one that the workers share */
     int *listeners;     /* set s listens at address a: listeners[s * address_count + a] */
-    struct serve_root root;
+    struct serve_sites sites;
     int log_fd; /* -1: none */
     struct serve_log_relay log_relay;
     struct serve_counts *counts; /* one for each worker */
