@@ -26,7 +26,7 @@
 
 /* Set by cli_parse; the members of the options themselves are narrower. */
 static struct {
-    const char *arch, *priority, *bottleneck, *controllers, *log_level;
+    const char *arch, *priority, *bottleneck, *controllers, *log_level, *sandbox;
     uint64_t request_line, header, fields, page_cache, cached_file, requests;
     bool no_defer_accept, no_eviction;
 } words;
@@ -58,6 +58,12 @@ static const struct cli_option table[] = {
      "shows its choice and the reason)",
      CLI_TEXT, &parsed.poller},
     {"user", 'u', "NAME", "run as this user once the sockets are open", CLI_TEXT, &parsed.user},
+    {"group", 0, "NAME", "be in this group, with --user also in the user's other ones", CLI_TEXT,
+     &parsed.group},
+    {"sandbox", 0, "auto|on|off",
+     "forbid the server what it does not need: as far as possible, or else do not start (default: "
+     "auto)",
+     CLI_TEXT, &words.sandbox},
     {"access-log", 'L', "FILE",
      "log requests in the combined format; - is stdout; SIGUSR1 and SIGHUP reopen it", CLI_TEXT,
      &parsed.access_log},
@@ -215,6 +221,19 @@ static int choose_log_level(void)
     return 0;
 }
 
+static int choose_sandbox(void)
+{
+    static const char *const names[] = {
+        [SERVE_SANDBOX_AUTO] = "auto", [SERVE_SANDBOX_ON] = "on", [SERVE_SANDBOX_OFF] = "off"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(names[i], words.sandbox) != 0)
+            continue;
+        parsed.sandbox = (enum serve_sandbox)i;
+        return 0;
+    }
+    return cli_fail(&serve_command, "--sandbox %s: it is auto, on or off", words.sandbox);
+}
+
 static int choose_priority(void)
 {
     if (!words.priority)
@@ -355,6 +374,7 @@ static void set_defaults(void)
     words.no_defer_accept = words.no_eviction = false;
     words.priority = words.bottleneck = words.controllers = NULL;
     words.log_level = "warn";
+    words.sandbox = "auto";
 }
 
 static int take_operands(int argc, char **argv, int first)
@@ -384,6 +404,8 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
     int err = cli_parse(&serve_command, argc, argv, &first);
     if (!err)
         err = choose_log_level();
+    if (!err)
+        err = choose_sandbox();
     if (!err)
         err = choose_arch();
     if (!err)

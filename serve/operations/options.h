@@ -16,6 +16,13 @@ enum serve_priority {
     SERVE_PRIORITY_ACCEPT,      /* those that accept connections */
 };
 
+/* Whether the server is contained (--sandbox). */
+enum serve_sandbox {
+    SERVE_SANDBOX_AUTO, /* as far as the kernel can, without a change of what is served */
+    SERVE_SANDBOX_ON,   /* or the server does not start */
+    SERVE_SANDBOX_OFF,
+};
+
 struct serve_options {
     const struct serve_arch *arch;
     struct cli_list listen;             /* words of serve_address_parse */
@@ -30,6 +37,8 @@ struct serve_options {
     const char *access_log; /* NULL: none; "-": stdout */
     bool logs_tls;          /* its lines have the fields of TLS */
     const char *user;       /* NULL: the present one */
+    const char *group;      /* NULL: the user's */
+    enum serve_sandbox sandbox;
     uint64_t max_connections;
     uint64_t max_descriptors; /* of connections and of the files that they send */
     uint64_t backlog;
