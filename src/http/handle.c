@@ -25,8 +25,11 @@ static char *copy(char **at, struct gs_http_text text)
 static void count_response(struct gs_http_counts *counts, unsigned status)
 {
     gs_http_count(&counts->requests, 1);
-    if (status >= 400)
-        gs_http_count(status < 500 ? &counts->client_errors : &counts->server_errors, 1);
+    if (status >= 300)
+        gs_http_count(status < 400   ? &counts->redirections
+                      : status < 500 ? &counts->client_errors
+                                     : &counts->server_errors,
+                      1);
 }
 
 static void record_response(const struct gs_http_response *response,
