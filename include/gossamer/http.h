@@ -165,6 +165,7 @@ struct gs_http_counts {
     uint64_t connections;
     uint64_t closed;        /* of these */
     uint64_t requests;      /* with a response, of whatever status */
+    uint64_t redirections;  /* responses of 300 to 399 */
     uint64_t client_errors; /* responses of 400 to 499 */
     uint64_t server_errors; /* responses of 500 and above */
     uint64_t bytes;         /* sent */

@@ -31,7 +31,7 @@
 
 /* Set by cli_parse; the members of the options themselves are narrower. */
 static struct {
-    const char *arch, *priority, *bottleneck, *controllers, *log_level, *config;
+    const char *arch, *priority, *bottleneck, *controllers, *log_level, *sandbox, *config;
     struct serve_client_words clients;
     uint64_t request_line, header, fields, page_cache, cached_file, requests;
     bool no_defer_accept, no_eviction, print_config, print_schema;
@@ -75,6 +75,12 @@ static const struct cli_option table[] = {
      CLI_TEXT, &parsed.poller, .example = "epoll"},
     {"user", 'u', "NAME", "run as this user once the sockets are open", CLI_TEXT, &parsed.user,
      .example = "www-data"},
+    {"group", 0, "NAME", "be in this group, with --user also in the user's other ones", CLI_TEXT,
+     &parsed.group, .example = "www-data"},
+    {"sandbox", 0, "auto|on|off",
+     "forbid the server what it does not need: as far as possible, or else do not start (default: "
+     "auto)",
+     CLI_TEXT, &words.sandbox, .example = "on"},
     {"access-log", 'L', "FILE", "log requests; - is stdout; SIGUSR1 and SIGHUP reopen it", CLI_TEXT,
      &parsed.access_log, .example = "/var/log/gossamer/access.log"},
     {"log-format", 0, "combined|json", "format of the lines of --access-log (default: combined)",
@@ -149,10 +155,10 @@ static const struct cli_option table[] = {
     {"proxy-protocol", 0, "NETWORK",
      "connections from here begin with a header of the PROXY protocol; ADDRESS, ADDRESS/BITS or "
      "unix; repeatable",
-     CLI_LIST, &words.clients.proxies, .example = "[10.0.0.0/8]", .group = "Proxies"},
+     CLI_LIST, &words.clients.proxies, .example = "[\"10.0.0.0/8\"]", .group = "Proxies"},
     {"trusted-proxy", 0, "NETWORK",
      "log the client that the field of --forwarded-field names, of requests from here; repeatable",
-     CLI_LIST, &words.clients.trusted, .example = "[127.0.0.1]"},
+     CLI_LIST, &words.clients.trusted, .example = "[\"127.0.0.1\"]"},
     {"forwarded-field", 0, "x-forwarded-for|forwarded", "the field (default: x-forwarded-for)",
      CLI_TEXT, &words.clients.forwarded, .example = "forwarded"},
 };
@@ -245,6 +251,19 @@ static int choose_log_level(void)
 static int choose_clients(void)
 {
     return serve_options_choose_clients(&parsed, &words.clients);
+}
+
+static int choose_sandbox(void)
+{
+    static const char *const names[] = {
+        [SERVE_SANDBOX_AUTO] = "auto", [SERVE_SANDBOX_ON] = "on", [SERVE_SANDBOX_OFF] = "off"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(names[i], words.sandbox) != 0)
+            continue;
+        parsed.sandbox = (enum serve_sandbox)i;
+        return 0;
+    }
+    return serve_options_refuse("--sandbox %s: it is auto, on or off", words.sandbox);
 }
 
 static int choose_priority(void)
@@ -391,6 +410,7 @@ static void set_defaults(void)
     words.priority = words.bottleneck = words.controllers = words.config = NULL;
     words.clients = (struct serve_client_words){0};
     words.log_level = "warn";
+    words.sandbox = "auto";
 }
 
 static int take_operands(int argc, char **argv, int first)
@@ -492,9 +512,10 @@ static char *format_config(int *ret_err)
 
 static int choose_all(void)
 {
-    int (*const choices[])(void) = {
-        choose_log_level,   choose_arch,  choose_clients,      choose_priority, choose_nonblocking,
-        choose_controllers, choose_pages, choose_certificates, choose_poller,   limit_connections};
+    int (*const choices[])(void) = {choose_log_level,   choose_sandbox,   choose_arch,
+                                    choose_clients,     choose_priority,  choose_nonblocking,
+                                    choose_controllers, choose_pages,     choose_certificates,
+                                    choose_poller,      limit_connections};
     int err = 0;
     for (size_t i = 0; i < sizeof choices / sizeof *choices && !err; i++)
         err = choices[i]();

@@ -19,6 +19,13 @@ enum serve_priority {
     SERVE_PRIORITY_ACCEPT,      /* those that accept connections */
 };
 
+/* Whether the server is contained (--sandbox). */
+enum serve_sandbox {
+    SERVE_SANDBOX_AUTO, /* as far as the kernel can, without a change of what is served */
+    SERVE_SANDBOX_ON,   /* or the server does not start */
+    SERVE_SANDBOX_OFF,
+};
+
 struct serve_options {
     struct serve_config config; /* without hosts: there is no file */
     bool is_check;              /* serve nothing */
@@ -34,7 +41,9 @@ struct serve_options {
     uint64_t workers;
     const char *access_log; /* NULL: none; "-": stdout */
     struct serve_log_format log_format;
-    const char *user;                 /* NULL: the present one */
+    const char *user;  /* NULL: the present one */
+    const char *group; /* NULL: the user's */
+    enum serve_sandbox sandbox;
     struct serve_networks proxies;    /* that begin connections with a header (PROXY protocol) */
     struct serve_forwarded forwarded; /* those whose fields of requests name the client */
     uint64_t max_connections;

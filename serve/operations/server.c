@@ -6,6 +6,7 @@
 #include "serve/arch/arch.h"
 #include "serve/operations/metrics.h"
 #include "serve/operations/privileges.h"
+#include "serve/operations/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -143,6 +144,7 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         .options = options,
         .workers = (unsigned)options->workers,
         .set_count = options->arch->has_single_listener ? 1 : (unsigned)options->workers,
+        .proc_fd = -1,
         .log_fd = -1,
         .bottleneck = options->bottleneck,
         .pid = getpid(),
@@ -170,10 +172,12 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         err = listen_all(server);
     if (!err)
         err = open_metrics_listener(server);
-    if (!err && options->user)
-        err = serve_drop_privileges(options->user);
+    if (!err)
+        err = serve_drop_privileges(options->user, options->group);
     if (!err)
         err = serve_sites_check_access(&server->sites);
+    if (!err)
+        err = serve_sandbox_enter(server);
     if (!err)
         err = start_log_relay(server);
     if (err)
@@ -204,6 +208,8 @@ void serve_server_done(struct serve_server *server)
         gs_sys_close(server->bottleneck.fd);
     serve_certificates_close(&server->certificates);
     serve_sites_done(&server->sites);
+    if (server->proc_fd >= 0)
+        gs_sys_close(server->proc_fd);
     (void)serve_log_relay_stop(&server->log_relay);
     if (server->log_fd > 2)
         gs_sys_close(server->log_fd);

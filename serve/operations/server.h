@@ -38,7 +38,8 @@ struct serve_server {
     unsigned set_count; /* sets of listeners: one a worker, or one that the workers share */
     int *listeners;     /* set s listens at address a: listeners[s * address_count + a] */
     struct serve_sites sites;
-    int log_fd; /* -1: none */
+    int proc_fd; /* of the sandbox; -1: none */
+    int log_fd;  /* -1: none */
     struct serve_log_relay log_relay;
     struct serve_counts *counts; /* one for each worker */
     struct serve_log_state *log_state;
@@ -66,7 +67,8 @@ struct serve_server {
     _Atomic(uint64_t) queued;
 };
 
-/* Bind, open, and drop root privileges. Returns 0, or -errno after one line on stderr. */
+/* Bind, open, drop privileges, and enter the sandbox. Returns 0, or -errno after one line on
+ * stderr. */
 GS_MUST_CHECK int serve_server_init(struct serve_server *server,
                                     const struct serve_options *options);
 void serve_server_done(struct serve_server *server);

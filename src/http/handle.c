@@ -53,8 +53,11 @@ static char *copy_forwarded(char *at, const struct gs_http_options *options,
 static void count_response(struct gs_http_counts *counts, unsigned status)
 {
     gs_http_count(&counts->requests, 1);
-    if (status >= 400)
-        gs_http_count(status < 500 ? &counts->client_errors : &counts->server_errors, 1);
+    if (status >= 300)
+        gs_http_count(status < 400   ? &counts->redirections
+                      : status < 500 ? &counts->client_errors
+                                     : &counts->server_errors,
+                      1);
 }
 
 /* Not inlined: the stack that it needs is not part of its caller's. */

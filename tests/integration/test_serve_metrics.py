@@ -38,6 +38,8 @@ def test_it_counts_all_workers(serve: Serve, root: Path) -> None:
     assert value(samples, "connections_total") >= 30
     assert value(samples, "errors_total", **{"class": "4xx"}) == 10
     assert value(samples, "errors_total", **{"class": "5xx"}) == 0
+    assert value(samples, "responses_total", **{"class": "2xx"}) >= 20
+    assert value(samples, "responses_total", **{"class": "4xx"}) == 10
     assert value(samples, "timeouts_total") == 0
     assert value(samples, "workers") == server.workers
 
