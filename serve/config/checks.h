@@ -1,5 +1,5 @@
-/* Checks of texts in settings, beside those of http. Each returns NULL, or what is wrong and what to
- * do. */
+/* Checks of texts in settings, beside those of http. Each returns NULL, or what is wrong and what
+ * to do. */
 #ifndef GS_SERVE_CHECKS_H
 #define GS_SERVE_CHECKS_H
 
