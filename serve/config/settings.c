@@ -44,6 +44,13 @@ static const struct serve_setting host_rows[] = {
     {"headers", .shape = SERVE_SETTING_ITEMS, AT(headers), .inner = &header_settings,
      .help = "header fields of responses, by the path of the file that is sent",
      .example = "[{path: \"*.html\", set: {Cache-Control: no-cache}}]"},
+    {"fallback", .kind = CLI_TEXT, AT(fallback), .check = serve_check_page,
+     .help = "page for paths that do not exist, with status 200, as single-page applications need",
+     .example = "/index.html"},
+    {"error_pages", .shape = SERVE_SETTING_MAP, AT(error_pages),
+     .check_key = serve_check_error_status, .check = serve_check_page,
+     .help = "pages for the statuses 403, 404, 405, 500, 501 and 503, which the responses keep",
+     .example = "{404: /404.html}"},
 };
 const struct serve_settings serve_host_settings = {host_rows, sizeof host_rows / sizeof *host_rows,
                                                    sizeof(struct serve_config_host)};

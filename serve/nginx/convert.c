@@ -215,6 +215,8 @@ static void take_directive(struct serve_nginx *nginx, const struct serve_directi
         take_index(nginx, directive);
     else if (!strcmp(name, "location"))
         serve_nginx_location(nginx, directive);
+    else if (!strcmp(name, "return") && nginx->returns_https && !nginx->has_tls)
+        return; /* for hosts that are not redirected, if there are any */
     else if (!strcmp(name, "return") && has_word_1)
         serve_nginx_return(nginx, directive, "/", false);
     else if (!strcmp(name, "if"))

@@ -8,13 +8,27 @@
 #include <string.h>
 #include <strings.h>
 
+static bool is_protection(const char *name)
+{
+    static const char *const names[] = {"auth_basic", "deny",        "auth_request",
+                                        "satisfy",    "secure_link", "auth_jwt"};
+    for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+        if (!strcmp(name, names[i]))
+            return true;
+    return false;
+}
+
 void serve_nginx_leave_out(struct serve_nginx *nginx, const struct serve_directive *directive,
                            const char *reason)
 {
-    const char *word = directive->word_count > 1 ? directive->words[1] : "";
+    char text[200] = "";
+    if (is_protection(directive->words[0]))
+        reason = "CAUTION: files that it protects are served to all";
+    for (size_t i = 0; i < directive->word_count && i < 4; i++)
+        snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.100s", i ? " " : "",
+                 directive->words[i]);
     nginx->report->file = directive->file;
-    serve_report_add(nginx->report, directive->line, "%s%s%.100s: left out: %s",
-                     directive->words[0], *word ? " " : "", word, reason);
+    serve_report_add(nginx->report, directive->line, "%s: left out: %s", text, reason);
 }
 
 const char *serve_nginx_text(struct serve_nginx *nginx, const char *format, ...)

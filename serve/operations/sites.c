@@ -40,6 +40,21 @@ static int describe_headers(struct serve_arena *arena, const struct serve_config
     return rules ? 0 : no_memory();
 }
 
+static int describe_pages(struct serve_arena *arena, const struct serve_config_host *host,
+                          struct gs_http_site *site)
+{
+    const struct serve_config_entry *entries = host->error_pages.items;
+    struct gs_http_error_page *pages =
+        serve_arena_take(arena, host->error_pages.count * sizeof *pages);
+    for (size_t i = 0; pages && i < host->error_pages.count; i++)
+        pages[i] = (struct gs_http_error_page){.status = (unsigned)atoi(entries[i].name),
+                                               .path = entries[i].value + 1};
+    site->fallback = host->fallback ? host->fallback + 1 : NULL;
+    site->error_pages = pages;
+    site->error_page_count = (unsigned)host->error_pages.count;
+    return pages ? 0 : no_memory();
+}
+
 /* What the parser of the file has not found: limits of all rules together. */
 static int check(const struct serve_options *options, const struct serve_config_host *host,
                  const struct gs_http_site *site)
@@ -62,6 +77,8 @@ static int describe(const struct serve_options *options, const struct serve_conf
         .root_fd = -1,
     };
     int err = describe_headers(arena, &host->headers, ret_site);
+    if (!err)
+        err = describe_pages(arena, host, ret_site);
     return err ? err : check(options, host, ret_site);
 }
 

@@ -58,7 +58,7 @@ def load_tool() -> ModuleType:
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with what the examples name."""
     top = tmp_path_factory.mktemp("machine")
-    for name in ("www", "users", "other"):
+    for name in ("www", "users", "other", "app", "docs"):
         (top / "srv" / name).mkdir(parents=True)
         (top / "srv" / name / "index.html").write_text(name)
     (top / "etc").mkdir()
