@@ -106,6 +106,12 @@ static inline void select_site(struct gs_http_service *service,
         service->site = load ? load->site : find_site(service, request);
 }
 
+/* To https, unless the site does not want that. */
+static bool is_redirected(const struct gs_http_conn *conn)
+{
+    return conn->flags & GS_HTTP_CONN_REDIRECT && conn->service->site->https_port;
+}
+
 /* Find the file's path below the root, in the service's memory; that of a directory ends with a
  * slash. Returns 0 or the status to refuse the request with: 404 because of a dot file. */
 static unsigned find_path(struct gs_http_service *service, struct gs_http_text target)
@@ -140,7 +146,7 @@ choose_fields(const struct gs_http_conn *conn, const struct gs_http_request *req
               const struct gs_http_page *page)
 {
     struct gs_http_service *service = conn->service;
-    if (conn->flags & GS_HTTP_CONN_REDIRECT)
+    if (is_redirected(conn))
         return (struct gs_http_text){"", 0};
     if (page && !page->is_generated)
         return page->fields;
@@ -245,7 +251,7 @@ enum gs_http_handled gs_http_refuse(struct gs_http_conn *conn,
 static __attribute__((noinline)) enum gs_http_handled
 start_body(struct gs_http_conn *conn, const struct gs_http_request *request, uint64_t now_ns)
 {
-    bool is_supported = conn->flags & GS_HTTP_CONN_REDIRECT || request->method == GS_HTTP_GET ||
+    bool is_supported = is_redirected(conn) || request->method == GS_HTTP_GET ||
                         request->method == GS_HTTP_HEAD || request->method == GS_HTTP_OPTIONS;
     if (request->content_length > conn->service->options.max_body)
         return gs_http_refuse(conn, request, 413, now_ns);
@@ -393,6 +399,14 @@ handle_page(struct gs_http_conn *conn, const struct gs_http_request *request, ui
         return respond(conn, request, wanted->page, 200, now_ns);
     if (conn->output)
         return GS_HTTP_BLOCKED;
+    if ((service->site->redirect_count || service->site->clean_urls) && !wanted->generator) {
+        enum gs_http_handled handled = gs_http_substitute_path(conn, request, now_ns);
+        if (handled == GS_HTTP_HANDLED)
+            handled = respond(conn, request, NULL, wanted->status, now_ns);
+        wanted->location.bytes = NULL;
+        if (handled != GS_HTTP_BLOCKED)
+            return handled;
+    }
     struct gs_http_page *page = wanted->page;
     if (gs_http_start_load(conn, new_load(service), now_ns))
         return GS_HTTP_WAITING;
@@ -443,7 +457,8 @@ handle_loaded(struct gs_http_conn *conn, const struct gs_http_request *request,
     if (load->status == 503 && load->attempt != GS_HTTP_ATTEMPT_ERROR_PAGE &&
         gs_http_is_usable_on_error(load->cached, now_ns))
         return respond_stale(conn, request, load->cached, now_ns);
-    if (!load->generator && !load->is_fresh)
+    bool is_preliminary = load->attempt == GS_HTTP_ATTEMPT_HTML && load->status != 200;
+    if (!load->generator && !load->is_fresh && !is_preliminary)
         update_cache(&conn->service->cache, load);
     enum gs_http_handled handled = gs_http_substitute_load(conn, load, now_ns);
     bool is_refused = wanted->is_refused;
@@ -485,7 +500,7 @@ enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
         return handle_loaded(conn, request, load, now_ns);
     if (!body_done && (request->chunked || request->content_length))
         return start_body(conn, request, now_ns);
-    if (conn->flags & GS_HTTP_CONN_REDIRECT)
+    if (is_redirected(conn))
         return redirect(conn, request, now_ns);
     switch (request->method) {
     case GS_HTTP_GET:

@@ -38,6 +38,7 @@ enum gs_http_load_step {
 /* What a request's load is for; several may follow each other (substitute.c). */
 enum gs_http_attempt {
     GS_HTTP_ATTEMPT_FILE,       /* what the request asks for */
+    GS_HTTP_ATTEMPT_HTML,       /* the same with .html behind it, before */
     GS_HTTP_ATTEMPT_FALLBACK,   /* what the site has in its place */
     GS_HTTP_ATTEMPT_ERROR_PAGE, /* the page for failed_status */
 };

@@ -4,6 +4,7 @@
 #include "http/host.h"
 #include "http/http2.h"
 #include "http/range.h"
+#include "http/redirect.h"
 #include "http/status.h"
 #include "http/token.h"
 
@@ -11,7 +12,7 @@
  * sending two. */
 #define COPY_MAX 2048
 
-#define LOCATION_MAX 4096
+#define LOCATION_MAX GS_HTTP_LOCATION_MAX
 #define HOST_MAX 255
 
 static void put(const struct gs_http_response *response, const char *text)
@@ -132,7 +133,7 @@ bool gs_http_may_redirect(const struct gs_http_request *request)
 
 static void put_https_location(const struct gs_http_response *response)
 {
-    unsigned port = response->service->options.redirect_port;
+    unsigned port = response->service->site->https_port;
     put(response, "Location: https://");
     gs_http_output_put(response->output, gs_http_host_name(gs_http_site_host(response->request)));
     if (port != 443) {
@@ -141,6 +142,14 @@ static void put_https_location(const struct gs_http_response *response)
     }
     put_escaped(response, response->request->target.path);
     put_query(response);
+    put(response, "\r\n");
+}
+
+static void put_found_location(const struct gs_http_response *response,
+                               struct gs_http_text location)
+{
+    put(response, "Location: ");
+    gs_http_output_put(response->output, location);
     put(response, "\r\n");
 }
 
@@ -156,16 +165,19 @@ static void put_fields_of(const struct gs_http_response *response, unsigned stat
 struct gs_http_response_info gs_http_respond_with_status(const struct gs_http_response *response,
                                                          unsigned status)
 {
-    if ((status == 301 || status == 308) &&
+    const struct gs_http_text *location = &response->service->wanted.location;
+    if (!location->bytes && (status == 301 || status == 308) &&
         escaped_length(response->request->target.path) > LOCATION_MAX)
         status = 414;
     const char *text = status == 200 ? "" : gs_http_status_text(status);
     size_t n = strlen(text);
     put_head_start(response, status);
     put_fields_of(response, status);
-    if (status == 301)
+    if (location->bytes)
+        put_found_location(response, *location);
+    else if (status == 301)
         put_location(response);
-    if (status == 308)
+    else if (status == 308)
         put_https_location(response);
     if (n)
         put(response, "Content-Type: text/plain; charset=utf-8\r\n");

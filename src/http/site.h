@@ -41,6 +41,15 @@ struct gs_http_error_page {
     const char *path; /* below the root, without a slash in front */
 };
 
+/* A path that leads elsewhere; the first redirect that matches counts, and precedes files. The
+ * target is a path, or a URL with a host. In it, $1 is what the first wildcard of the pattern
+ * stands for, up to $9, and $$ a dollar sign. The query of the request is appended, unless the target has
+ * a question mark or a fragment. */
+struct gs_http_redirect {
+    const char *pattern, *target;
+    unsigned status; /* 301, 302, 307 or 308 */
+};
+
 struct gs_http_site {
     /* Names without a port, in any case: "example.org" is one host; "*.example.org" all below it,
      * but not itself. An exact name takes precedence over a longer suffix, and that over a shorter
@@ -62,6 +71,16 @@ struct gs_http_site {
     const char *fallback;
     const struct gs_http_error_page *error_pages;
     unsigned error_page_count;
+
+    const struct gs_http_redirect *redirects;
+    unsigned redirect_count;
+
+    /* The file about.html is for /about, which precedes a file or a folder about; /about.html and
+     * /about/index.html are redirected there. */
+    bool clean_urls;
+
+    /* To which connections of gs_http_conn_redirect are redirected, with https; 0: they are not. */
+    uint16_t https_port;
 };
 
 /* Returns NULL, or what is wrong with the name of a host, as the end of a sentence: "is ...". */
@@ -75,6 +94,9 @@ const char *gs_http_site_problem(const struct gs_http_site *site, const char *co
 
 /* The same for the path of a page. */
 const char *gs_http_site_page_problem(const char *path);
+
+/* The same for a redirect. */
+const char *gs_http_site_redirect_problem(const struct gs_http_redirect *redirect);
 
 /* The path of the page for a status; NULL: none. */
 const char *gs_http_site_error_page(const struct gs_http_site *site, unsigned status);
