@@ -52,29 +52,11 @@ const char *serve_check_host_name(const char *text)
                                 "(xn--... for others)";
 }
 
-static bool has_control(const char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            return true;
-    return false;
-}
-
 const char *serve_check_page(const char *text)
 {
     if (*text != '/')
         return "is no path below the root: begin it with /";
     return gs_http_site_page_problem(text + 1);
-}
-
-const char *serve_check_location(const char *text)
-{
-    bool is_url = !strncasecmp(text, "http://", 7) || !strncasecmp(text, "https://", 8);
-    if (*text != '/' && !is_url)
-        return "it is neither a path nor a URL: begin it with /, http:// or https://";
-    if (has_control(text) || strchr(text, ' '))
-        return "it contains a space or a control character: write %20 for a space";
-    return NULL;
 }
 
 /* As the line of a field: what is wrong with it. */

@@ -5,7 +5,6 @@
 
 const char *serve_check_host_name(const char *text); /* "example.org", "*.example.org" */
 const char *serve_check_page(const char *text);      /* a path below the root */
-const char *serve_check_location(const char *text);  /* a path or a URL */
 const char *serve_check_field_name(const char *text);
 const char *serve_check_field_value(const char *text);
 const char *serve_check_error_status(const char *text); /* "404" */

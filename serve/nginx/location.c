@@ -54,7 +54,7 @@ void serve_nginx_return(struct serve_nginx *nginx, const struct serve_directive 
     }
     url = expand_scheme(nginx, url);
     const char *variable = strchr(url, '$');
-    bool is_redirect = strlen(status) == 3 && strstr("301|302|303|307|308", status);
+    bool is_redirect = strlen(status) == 3 && strstr("301|302|307|308", status);
     if (!is_redirect || !*url || (variable && (is_exact || !is_same_path(variable)))) {
         serve_nginx_leave_out(nginx, directive, "only redirects to a path or URL are supported");
         return;

@@ -55,6 +55,20 @@ static int describe_pages(struct serve_arena *arena, const struct serve_config_h
     return pages ? 0 : no_memory();
 }
 
+static int describe_redirects(struct serve_arena *arena, const struct serve_config_host *host,
+                              struct gs_http_site *site)
+{
+    const struct serve_config_redirect *items = host->redirects.items;
+    struct gs_http_redirect *redirects =
+        serve_arena_take(arena, host->redirects.count * sizeof *redirects);
+    for (size_t i = 0; redirects && i < host->redirects.count; i++)
+        redirects[i] = (struct gs_http_redirect){
+            .pattern = items[i].from, .target = items[i].to, .status = (unsigned)items[i].status};
+    site->redirects = redirects;
+    site->redirect_count = (unsigned)host->redirects.count;
+    return redirects ? 0 : no_memory();
+}
+
 /* What the parser of the file has not found: limits of all rules together. */
 static int check(const struct serve_options *options, const struct serve_config_host *host,
                  const struct gs_http_site *site)
@@ -75,8 +89,11 @@ static int describe(const struct serve_options *options, const struct serve_conf
         .host_count = (unsigned)host->names.count,
         .is_default = !host->names.count,
         .root_fd = -1,
+        .clean_urls = host->clean_urls,
     };
     int err = describe_headers(arena, &host->headers, ret_site);
+    if (!err)
+        err = describe_redirects(arena, host, ret_site);
     if (!err)
         err = describe_pages(arena, host, ret_site);
     return err ? err : check(options, host, ret_site);
@@ -128,6 +145,12 @@ int serve_sites_check_access(const struct serve_sites *sites)
             return fail(&sites->roots[i], err);
     }
     return 0;
+}
+
+void serve_sites_redirect(struct serve_sites *sites, uint16_t https_port)
+{
+    for (unsigned i = 0; i < sites->count; i++)
+        sites->items[i].https_port = https_port;
 }
 
 void serve_sites_done(struct serve_sites *sites)
