@@ -344,6 +344,8 @@ int serve_nginx_convert(const char *file, FILE *out, struct serve_report *report
         take_block(&nginx, &directives);
     if (!err && nginx.lacks_memory)
         err = -ENOMEM;
+    if (err == -ENOMEM)
+        serve_report_add(report, 0, "there is not enough memory");
     if (!err && !nginx.config.hosts.count) {
         report->file = file;
         serve_report_add(report, 0, "there is no server with a root: name the main file of nginx");
