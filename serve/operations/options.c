@@ -3,6 +3,7 @@
 
 #include "serve/arch/arch.h"
 #include "serve/log/error_log.h"
+#include "serve/nginx/nginx.h"
 #include "serve/operations/options_file.h"
 #include "serve/operations/poller.h"
 
@@ -31,7 +32,8 @@
 
 /* Set by cli_parse; the members of the options themselves are narrower. */
 static struct {
-    const char *arch, *priority, *bottleneck, *controllers, *log_level, *sandbox, *config;
+    const char *arch, *priority, *bottleneck, *controllers, *log_level, *sandbox;
+    const char *config, *from_nginx;
     struct serve_client_words clients;
     uint64_t request_line, header, fields, page_cache, cached_file, requests;
     bool no_defer_accept, no_eviction, print_config, print_schema;
@@ -47,6 +49,10 @@ static const struct cli_option table[] = {
      &parsed.is_check},
     {"print-config", 0, NULL, "print the options as a file for --config, with defaults, and exit",
      CLI_FLAG, &words.print_config},
+    {"from-nginx", 0, "FILE",
+     "print a file for --config that says what this one says of static files to nginx, and on "
+     "stderr what can't be said; and exit",
+     CLI_TEXT, &words.from_nginx},
     {"print-schema", 0, NULL, "print the JSON schema of such files, and exit", CLI_FLAG,
      &words.print_schema},
     {"arch", 'a', "NAME", "concurrency architecture; `list` shows them", CLI_TEXT, &words.arch,
@@ -407,7 +413,7 @@ static void set_defaults(void)
     words.cached_file = parsed.http.max_cached_file;
     words.requests = NOT_GIVEN;
     words.no_defer_accept = words.no_eviction = words.print_config = words.print_schema = false;
-    words.priority = words.bottleneck = words.controllers = words.config = NULL;
+    words.priority = words.bottleneck = words.controllers = words.config = words.from_nginx = NULL;
     words.clients = (struct serve_client_words){0};
     words.log_level = "warn";
     words.sandbox = "auto";
@@ -473,6 +479,12 @@ static int parse_with_file(int argc, char **argv, int *ret_first)
     return err ? err : serve_options_take_certificates(&parsed);
 }
 
+static int convert(void)
+{
+    struct serve_report report = {.out = stderr, .max = 10000};
+    return serve_nginx_convert(words.from_nginx, stdout, &report) ? -EINVAL : CLI_DONE;
+}
+
 static int parse_words(int argc, char **argv, int *ret_first)
 {
     set_defaults();
@@ -481,6 +493,8 @@ static int parse_words(int argc, char **argv, int *ret_first)
         serve_config_print_schema(&serve_command, stdout);
         return CLI_DONE;
     }
+    if (!err && words.from_nginx)
+        return convert();
     if (!err && !strcmp(words.arch, "list")) {
         serve_arch_list();
         return CLI_DONE;
