@@ -34,6 +34,7 @@ struct gs_http_conn;
 struct gs_http_load;
 struct gs_http_output;
 struct gs_http_page;
+struct gs_http_site;
 
 /* ---- Options of an HTTP service ----
  *
@@ -97,8 +98,9 @@ struct gs_http_generator {
     void *data;
 };
 
-/* Bytes of the fields that are added to each response. */
-#define GS_HTTP_FIELDS_MAX 256
+/* Bytes and lines of the fields that are added to a response. */
+#define GS_HTTP_FIELDS_MAX 8192
+#define GS_HTTP_FIELD_LINES_MAX 64
 
 struct gs_http_options {
     size_t max_request_line;    /* bytes; above: 414 */
@@ -134,6 +136,8 @@ struct gs_http_options {
     uint16_t redirect_port;                     /* of gs_http_conn_redirect */
     const struct gs_http_generator *generators; /* borrowed; they take precedence over files */
     unsigned generator_count;
+    const struct gs_http_site *sites; /* borrowed; private */
+    unsigned site_count;              /* 0: one site, for all hosts */
 };
 
 /* Get the defaults, which `gossamer serve` uses, too. */
@@ -175,9 +179,11 @@ struct gs_http_counts {
 
 struct gs_http_service;
 
-/* Create a service; the options are copied. root_fd: the directory to serve; borrowed. counts: the
+/* Create a service; the options are copied. root_fd: the directory to serve, unless there are
+ * sites; borrowed. counts: the
  * counters to update, for instance in memory shared between processes; borrowed. Returns 0,
- * -ENOMEM, or -EINVAL if the fields of the options are longer than GS_HTTP_FIELDS_MAX. */
+ * -ENOMEM, or -EINVAL if the fields of the options are more than may be, or the sites are not
+ * valid; -EEXIST if two of these are for the same host. */
 GS_API GS_MUST_CHECK int gs_http_service_new(const struct gs_http_options *options, int root_fd,
                                              struct gs_http_counts *counts,
                                              struct gs_http_service **ret_service);
