@@ -26,7 +26,7 @@
 
 /* Set by cli_parse; the members of the options themselves are narrower. */
 static struct {
-    const char *arch, *priority, *bottleneck, *controllers, *log_level;
+    const char *arch, *priority, *bottleneck, *controllers, *log_level, *listing;
     uint64_t request_line, header, fields, page_cache, cached_file, requests;
     bool no_defer_accept, no_eviction;
 } words;
@@ -91,6 +91,8 @@ static const struct cli_option table[] = {
      &parsed.http.dotfiles, .group = "Files"},
     {"follow-symlinks", 0, NULL, "follow symbolic links that leave ROOT", CLI_FLAG,
      &parsed.http.follow_symlinks},
+    {"list", 0, "FORMAT", "list directories without index.html: html, json or off", CLI_TEXT,
+     &words.listing},
     {"portable-etags", 0, NULL, "ETags without inodes, equal for copies of a file", CLI_FLAG,
      &parsed.http.portable_etags},
     {"page-cache", 0, "SIZE", "memory per worker for the contents of small files", CLI_SIZE,
@@ -264,6 +266,18 @@ static int choose_controllers(void)
     return cli_fail(&serve_command, "--controllers %s: it is threads, batches, both or none", word);
 }
 
+static int choose_listing(void)
+{
+    static const char *const formats[] = {"off", "html", "json"};
+    for (uint8_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+        if (strcmp(words.listing, formats[i]) != 0)
+            continue;
+        parsed.http.listing = i; /* in the order of enum gs_http_listing_format */
+        return 0;
+    }
+    return cli_fail(&serve_command, "--list %s: it is html, json or off", words.listing);
+}
+
 static int choose_pages(void)
 {
     if (parsed.metrics && (parsed.metrics[0] != '/' || !parsed.metrics[1]))
@@ -355,6 +369,7 @@ static void set_defaults(void)
     words.no_defer_accept = words.no_eviction = false;
     words.priority = words.bottleneck = words.controllers = NULL;
     words.log_level = "warn";
+    words.listing = "off";
 }
 
 static int take_operands(int argc, char **argv, int first)
@@ -394,6 +409,8 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
         err = choose_controllers();
     if (!err)
         err = choose_pages();
+    if (!err)
+        err = choose_listing();
     if (!err)
         err = choose_certificates();
     if (!err)

@@ -3,6 +3,7 @@
 #include "http/conn.h"
 
 #include "http/http2.h"
+#include "http/listing.h"
 #include "http/load.h"
 #include "http/response.h"
 #include "http/rules.h"
@@ -331,8 +332,31 @@ static void report_path(const struct gs_http_service *service,
         report_refusal(&service->options, status, GS_HTTP_REFUSED_PATH, request->line);
 }
 
+/* The format in which the client gets the listing of a directory, if it is one. Where people are
+ * served, a client gets JSON if it accepts that and not HTML by name. */
+static uint8_t listing_format(const struct gs_http_site *site,
+                              const struct gs_http_request *request)
+{
+    struct gs_http_text fields = request->fields, value;
+    bool has_json = false;
+    while (site->listing == GS_HTTP_LISTING_HTML && gs_http_field_next(&fields, "accept", &value)) {
+        if (memmem(value.bytes, value.n, "text/html", 9))
+            return GS_HTTP_LISTING_HTML;
+        has_json |= memmem(value.bytes, value.n, "application/json", 16) != NULL;
+    }
+    return has_json ? GS_HTTP_LISTING_JSON : site->listing;
+}
+
+/* Only the site's own format is cached. Not inlined, like report_refusal. */
+static __attribute__((noinline)) bool is_other_listing(const struct gs_http_service *service,
+                                                       const struct gs_http_request *request)
+{
+    return listing_format(service->site, request) != service->site->listing;
+}
+
 /* Returns false if there is no memory. Not inlined, like report_refusal. */
-static __attribute__((noinline)) bool start_load(struct gs_http_conn *conn, uint64_t now_ns)
+static __attribute__((noinline)) bool
+start_load(struct gs_http_conn *conn, const struct gs_http_request *request, uint64_t now_ns)
 {
     struct gs_http_service *service = conn->service;
     const struct gs_http_wanted *wanted = &service->wanted;
@@ -345,6 +369,8 @@ static __attribute__((noinline)) bool start_load(struct gs_http_conn *conn, uint
         return false;
     if (wanted->page && !wanted->is_fresh)
         wanted->page->is_revalidating = true;
+    if (wanted->is_directory && service->site->listing)
+        load->listing = listing_format(service->site, request);
     load->is_fresh = wanted->is_fresh;
     load->started_ns = now_ns;
     load->wall_ns = now_ns + service->wall_offset_ns;
@@ -369,13 +395,15 @@ handle_page(struct gs_http_conn *conn, const struct gs_http_request *request, ui
     wanted->generator = find_generator(&service->options, wanted->path);
     struct gs_http_page *page =
         wanted->generator ? NULL : gs_http_cache_find(&service->cache, service->site, wanted->path);
+    if (page && page->is_listing && is_other_listing(service, request))
+        page = NULL;
     wanted->page = page;
     wanted->is_fresh = page && is_usable(page, now_ns);
     if (wanted->is_fresh && is_unchanged(service, page, now_ns))
         return respond(conn, request, page, 200, now_ns);
     if (conn->output)
         return GS_HTTP_BLOCKED;
-    if (start_load(conn, now_ns))
+    if (start_load(conn, request, now_ns))
         return GS_HTTP_WAITING;
     return respond(conn, request, is_usable_on_error(page, now_ns) ? page : NULL, 503, now_ns);
 }
@@ -421,7 +449,9 @@ handle_loaded(struct gs_http_conn *conn, const struct gs_http_request *request,
 {
     if (load->status == 503 && is_usable_on_error(load->cached, now_ns))
         return respond_stale(conn, request, load->cached, now_ns);
-    if (!load->generator && !load->is_fresh)
+    bool is_cacheable =
+        !load->page || !load->page->is_listing || load->listing == load->site->listing;
+    if (!load->generator && !load->is_fresh && is_cacheable)
         update_cache(&conn->service->cache, load);
     enum gs_http_handled handled = respond(conn, request, load->page, load->status, now_ns);
     if (handled == GS_HTTP_HANDLED)

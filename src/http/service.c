@@ -69,7 +69,7 @@ int gs_http_service_new(const struct gs_http_options *options, int root_fd,
     *service = (struct gs_http_service){
         .options = *options,
         .counts = counts,
-        .own = {.root_fd = root_fd},
+        .own = {.root_fd = root_fd, .listing = options->listing},
         .site = &service->own,
         .fields = {fields, strlen(fields)},
         .path = malloc(options->max_request_line + 1),
