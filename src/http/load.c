@@ -290,7 +290,9 @@ static struct gs_http_page *new_page(const struct gs_http_load *load, struct gs_
     char *fields = malloc(GS_HTTP_FIELDS_MAX + 1);
     if (!fields)
         return NULL;
-    fields[gs_http_rules_fields(load->site, load->fields, file, true, fields)] = '\0';
+    size_t skipped = load->attempt >= GS_HTTP_ATTEMPT_FALLBACK ? 2 : 0; /* "./" */
+    struct gs_http_text path = {file.bytes + skipped, file.n - skipped};
+    fields[gs_http_rules_fields(load->site, load->fields, path, true, fields)] = '\0';
     struct gs_http_page *page = gs_http_page_new(file, &load->stat, fields, flags);
     free(fields);
     return page;

@@ -38,8 +38,18 @@ enum gs_http_load_step {
     GS_HTTP_LOAD_COMPLETE,
 };
 
+/* What a request's load is for; several may follow each other (substitute.c). */
+enum gs_http_attempt {
+    GS_HTTP_ATTEMPT_FILE,       /* what the request asks for */
+    GS_HTTP_ATTEMPT_HTML,       /* the same with .html behind it, before */
+    GS_HTTP_ATTEMPT_FALLBACK,   /* what the site has in its place */
+    GS_HTTP_ATTEMPT_ERROR_PAGE, /* the page for failed_status */
+};
+
 struct gs_http_load {
     uint8_t step;
+    uint8_t attempt;
+    uint16_t failed_status;
     uint8_t attempts;
     uint8_t resumed_step; /* after RESOLVE */
     uint8_t parents;      /* names that RESOLVE has cut from the end of the path */
