@@ -3,6 +3,7 @@
 #include "http/conn.h"
 
 #include "http/http2.h"
+#include "http/listing.h"
 #include "http/load.h"
 #include "http/response.h"
 #include "http/rules.h"
@@ -374,6 +375,28 @@ static void report_path(const struct gs_http_service *service,
         report_refusal(&service->options, status, GS_HTTP_REFUSED_PATH, request->line);
 }
 
+/* The format in which the client gets the listing of a directory, if it is one. Where people are
+ * served, a client gets JSON if it accepts that and not HTML by name. */
+static uint8_t listing_format(const struct gs_http_site *site,
+                              const struct gs_http_request *request)
+{
+    struct gs_http_text fields = request->fields, value;
+    bool has_json = false;
+    while (site->listing == GS_HTTP_LISTING_HTML && gs_http_field_next(&fields, "accept", &value)) {
+        if (memmem(value.bytes, value.n, "text/html", 9))
+            return GS_HTTP_LISTING_HTML;
+        has_json |= memmem(value.bytes, value.n, "application/json", 16) != NULL;
+    }
+    return has_json ? GS_HTTP_LISTING_JSON : site->listing;
+}
+
+/* Only the site's own format is cached. Not inlined, like report_refusal. */
+static __attribute__((noinline)) bool is_other_listing(const struct gs_http_service *service,
+                                                       const struct gs_http_request *request)
+{
+    return listing_format(service->site, request) != service->site->listing;
+}
+
 bool gs_http_find_page(struct gs_http_service *service, uint64_t now_ns)
 {
     struct gs_http_wanted *wanted = &service->wanted;
@@ -402,13 +425,16 @@ bool gs_http_start_load(struct gs_http_conn *conn, struct gs_http_load *load, ui
 
 /* Not inlined, like report_refusal. */
 static __attribute__((noinline)) struct gs_http_load *
-new_load(const struct gs_http_service *service)
+new_load(const struct gs_http_service *service, const struct gs_http_request *request)
 {
     const struct gs_http_wanted *wanted = &service->wanted;
-    return wanted->generator
-               ? gs_http_load_new_generated(wanted->path, service->site, wanted->generator)
-               : gs_http_load_new(wanted->path, wanted->is_directory, service->site,
-                                  &service->options, wanted->page);
+    if (wanted->generator)
+        return gs_http_load_new_generated(wanted->path, service->site, wanted->generator);
+    struct gs_http_load *load = gs_http_load_new(wanted->path, wanted->is_directory, service->site,
+                                                 &service->options, wanted->page);
+    if (load && wanted->is_directory && service->site->listing)
+        load->listing = listing_format(service->site, request);
+    return load;
 }
 
 /* Not inlined: the stack that it needs is not part of what other requests need. */
@@ -428,7 +454,12 @@ handle_page(struct gs_http_conn *conn, const struct gs_http_request *request, ui
         return handled;
     }
     wanted->generator = find_generator(&service->options, wanted->path);
-    if (gs_http_find_page(service, now_ns))
+    bool is_found = gs_http_find_page(service, now_ns);
+    if (wanted->page && wanted->page->is_listing && is_other_listing(service, request)) {
+        wanted->page = NULL;
+        wanted->is_fresh = is_found = false;
+    }
+    if (is_found)
         return respond(conn, request, wanted->page, 200, now_ns);
     if (conn->output)
         return GS_HTTP_BLOCKED;
@@ -441,7 +472,7 @@ handle_page(struct gs_http_conn *conn, const struct gs_http_request *request, ui
             return handled;
     }
     struct gs_http_page *page = wanted->page;
-    if (gs_http_start_load(conn, new_load(service), now_ns))
+    if (gs_http_start_load(conn, new_load(service, request), now_ns))
         return GS_HTTP_WAITING;
     return respond(conn, request, gs_http_is_usable_on_error(page, now_ns) ? page : NULL, 503,
                    now_ns);
@@ -491,7 +522,8 @@ handle_loaded(struct gs_http_conn *conn, const struct gs_http_request *request,
         gs_http_is_usable_on_error(load->cached, now_ns))
         return respond_stale(conn, request, load->cached, now_ns);
     bool is_preliminary = load->attempt == GS_HTTP_ATTEMPT_HTML && load->status != 200;
-    if (!load->generator && !load->is_fresh && !is_preliminary)
+    bool is_other = load->page && load->page->is_listing && load->listing != load->site->listing;
+    if (!load->generator && !load->is_fresh && !is_preliminary && !is_other)
         update_cache(&conn->service->cache, load);
     enum gs_http_handled handled = gs_http_substitute_load(conn, load, now_ns);
     bool is_refused = wanted->is_refused;
