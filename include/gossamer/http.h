@@ -50,6 +50,7 @@ struct gs_http_log_entry {
      * what was received of it. In a malformed request it may contain any byte except CR and LF,
      * even NUL. */
     const char *request_line, *referer, *user_agent;
+    const char *host; /* that the request is for, as it was sent; only with logs_host */
     size_t request_line_length;
     unsigned status;
     uint64_t body_bytes; /* of the response, that were sent */
@@ -96,6 +97,7 @@ struct gs_http_generator {
      * 503 for -EAGAIN and -ENOMEM, otherwise 500. */
     int64_t (*generate)(char *bytes, size_t n, void *data);
     void *data;
+    bool is_quiet; /* not logged, and not counted for max_requests, unless it has failed */
 };
 
 /* Bytes and lines of the fields that are added to a response. */
@@ -130,6 +132,7 @@ struct gs_http_options {
     bool follow_symlinks; /* also those that lead out of the root */
     gs_http_log_fn *log;  /* NULL: no log */
     void *log_data;
+    bool logs_host;              /* entries of the log have the host */
     gs_http_refused_fn *refused; /* NULL: not called */
     void *refused_data;
     const char *fields;                         /* lines for each response, or NULL; borrowed */
