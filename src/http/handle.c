@@ -431,8 +431,8 @@ new_load(const struct gs_http_service *service)
                                   &service->options, wanted->page);
 }
 
-/* What is not in the cache is loaded, or redirected. GS_HTTP_HANDLED: `wanted` has the response. Not
- * inlined, like report_refusal. */
+/* What is not in the cache is loaded, or redirected. GS_HTTP_HANDLED: `wanted` has the response.
+ * Not inlined, like report_refusal. */
 static __attribute__((noinline)) enum gs_http_handled
 start_page(struct gs_http_conn *conn, const struct gs_http_request *request, uint64_t now_ns)
 {
