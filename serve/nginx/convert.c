@@ -78,7 +78,7 @@ static void take_log_level(struct serve_nginx *nginx, const struct serve_directi
         serve_nginx_leave_out(nginx, directive, "messages go to stderr; the level was taken");
 }
 
-/* Times of nginx are in seconds, or have the units of ours, but for days and longer. */
+/* Times of nginx are in seconds, or have the units of ours, except days and longer. */
 static bool take_server_wide(struct serve_nginx *nginx, const struct serve_directive *directive)
 {
     static const char *const settings[][2] = {
