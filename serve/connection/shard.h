@@ -17,6 +17,8 @@
 
 struct serve_certificates;
 struct serve_expiry;
+struct serve_forwarded;
+struct serve_networks;
 struct serve_root;
 struct serve_server;
 
@@ -34,6 +36,8 @@ struct serve_shard {
     struct serve_certificates *certificates; /* of connections over TLS */
     struct gs_semaphore handshakes;          /* user: one of them looks for its turn */
     bool redirects;                          /* connections without it */
+    const struct serve_networks *proxies;    /* that name their clients; NULL: none */
+    const struct serve_forwarded *forwarded; /* NULL: no field that names a client is believed */
     struct serve_refusals *refusals; /* also of failed transfers; NULL: they are not reported */
     struct gs_http_counts own, *sum; /* not in the sum yet; NULL: the service counts there */
     void (*on_cached)(void *data);   /* NULL: nobody expires what is cached */

@@ -1,4 +1,5 @@
 #include "serve/operations/options.h"
+#include "serve/operations/options_clients.h"
 
 #include "serve/arch/arch.h"
 #include "serve/log/error_log.h"
@@ -31,7 +32,9 @@
 
 /* Set by cli_parse; the members of the options themselves are narrower. */
 static struct {
-    const char *arch, *priority, *bottleneck, *controllers, *log_level, *config, *from_nginx;
+    const char *arch, *priority, *bottleneck, *controllers, *log_level, *sandbox;
+    const char *config, *from_nginx;
+    struct serve_client_words clients;
     uint64_t request_line, header, fields, page_cache, cached_file, requests;
     bool no_defer_accept, no_eviction, print_config, print_schema;
 } words;
@@ -78,11 +81,20 @@ static const struct cli_option table[] = {
      CLI_TEXT, &parsed.poller, .example = "epoll"},
     {"user", 'u', "NAME", "run as this user once the sockets are open", CLI_TEXT, &parsed.user,
      .example = "www-data"},
-    {"access-log", 'L', "FILE",
-     "log requests in the combined format; - is stdout; SIGUSR1 and SIGHUP reopen it", CLI_TEXT,
+    {"group", 0, "NAME", "be in this group, with --user also in the user's other ones", CLI_TEXT,
+     &parsed.group, .example = "www-data"},
+    {"sandbox", 0, "auto|on|off",
+     "forbid the server what it does not need: as far as possible, or else do not start (default: "
+     "auto)",
+     CLI_TEXT, &words.sandbox, .example = "on"},
+    {"access-log", 'L', "FILE", "log requests; - is stdout; SIGUSR1 and SIGHUP reopen it", CLI_TEXT,
      &parsed.access_log, .example = "/var/log/gossamer/access.log"},
+    {"log-format", 0, "combined|json", "format of the lines of --access-log (default: combined)",
+     CLI_TEXT, &words.clients.log_format, .example = "json"},
+    {"log-fields", 0, "LIST", "members of the lines in JSON, separated by commas", CLI_TEXT,
+     &words.clients.log_fields, .example = "time,client,target,status"},
     {"log-tls", 0, NULL, "add the version of TLS, the cipher and the server name to each line",
-     CLI_FLAG, &parsed.logs_tls, .example = "true"},
+     CLI_FLAG, &words.clients.logs_tls, .example = "true"},
     {"log-level", 0, "error|warn|info",
      "messages on stderr; info adds the reasons of responses 400, 403 and 404, at most 10 a second",
      CLI_TEXT, &words.log_level, .example = "info"},
@@ -120,6 +132,8 @@ static const struct cli_option table[] = {
      1 << 30},
     {"metrics", 0, "PATH", "serve metrics at this path, in Prometheus's text format", CLI_TEXT,
      &parsed.metrics, .example = "/metrics"},
+    {"metrics-listen", 0, "WHERE", "serve metrics only at this address", CLI_TEXT,
+     &parsed.metrics_listen, .example = "127.0.0.1:9100"},
     {"bottleneck", 0, "PATH=MS",
      "serve a page of 8192 bytes at PATH that costs MS milliseconds of processor time", CLI_TEXT,
      &words.bottleneck, .example = "/slow=41"},
@@ -144,6 +158,15 @@ static const struct cli_option table[] = {
      CLI_SIZE, &parsed.http.min_rate},
     {"rate-grace", 0, "TIME", "time over which --rate is measured", CLI_DURATION,
      &parsed.http.rate_window_ns, GS_MILLISECOND},
+    {"proxy-protocol", 0, "NETWORK",
+     "connections from here begin with a header of the PROXY protocol; ADDRESS, ADDRESS/BITS or "
+     "unix; repeatable",
+     CLI_LIST, &words.clients.proxies, .example = "[\"10.0.0.0/8\"]", .group = "Proxies"},
+    {"trusted-proxy", 0, "NETWORK",
+     "log the client that the field of --forwarded-field names, of requests from here; repeatable",
+     CLI_LIST, &words.clients.trusted, .example = "[\"127.0.0.1\"]"},
+    {"forwarded-field", 0, "x-forwarded-for|forwarded", "the field (default: x-forwarded-for)",
+     CLI_TEXT, &words.clients.forwarded, .example = "forwarded"},
 };
 
 const struct cli_command serve_command = {
@@ -231,6 +254,24 @@ static int choose_log_level(void)
     return 0;
 }
 
+static int choose_clients(void)
+{
+    return serve_options_choose_clients(&parsed, &words.clients);
+}
+
+static int choose_sandbox(void)
+{
+    static const char *const names[] = {
+        [SERVE_SANDBOX_AUTO] = "auto", [SERVE_SANDBOX_ON] = "on", [SERVE_SANDBOX_OFF] = "off"};
+    for (int i = 0; i < 3; i++) {
+        if (strcmp(names[i], words.sandbox) != 0)
+            continue;
+        parsed.sandbox = (enum serve_sandbox)i;
+        return 0;
+    }
+    return serve_options_refuse("--sandbox %s: it is auto, on or off", words.sandbox);
+}
+
 static int choose_priority(void)
 {
     if (!words.priority)
@@ -284,6 +325,10 @@ static int choose_pages(void)
 {
     if (parsed.metrics && (parsed.metrics[0] != '/' || !parsed.metrics[1]))
         return serve_options_refuse("--metrics %s: it is a path, such as /metrics", parsed.metrics);
+    if (parsed.metrics_listen && !parsed.metrics)
+        return serve_options_refuse("--metrics-listen needs --metrics");
+    if (parsed.metrics_listen && !strncmp(parsed.metrics_listen, "https:", strlen("https:")))
+        return serve_options_refuse("--metrics-listen %s: it has no TLS", parsed.metrics_listen);
     if (words.bottleneck && serve_bottleneck_parse(words.bottleneck, &parsed.bottleneck))
         return serve_options_refuse(
             "--bottleneck %s: it is a path and milliseconds, such as /slow=41", words.bottleneck);
@@ -314,7 +359,7 @@ static int choose_certificates(void)
     if ((parsed.redirects || parsed.hsts_ns) && !https)
         return serve_options_refuse("--%s: no --listen begins with https://",
                                     parsed.redirects ? "redirect-https" : "hsts");
-    if (parsed.logs_tls && (!https || !parsed.access_log))
+    if (words.clients.logs_tls && (!https || !parsed.access_log))
         return serve_options_refuse("--log-tls needs --access-log, and --listen https://...");
     if (parsed.hsts_ns && !parsed.redirects && https < parsed.listen.count)
         return serve_options_refuse("--hsts needs --redirect-https, or https:// everywhere");
@@ -369,7 +414,9 @@ static void set_defaults(void)
     words.requests = NOT_GIVEN;
     words.no_defer_accept = words.no_eviction = words.print_config = words.print_schema = false;
     words.priority = words.bottleneck = words.controllers = words.config = words.from_nginx = NULL;
+    words.clients = (struct serve_client_words){0};
     words.log_level = "warn";
+    words.sandbox = "auto";
 }
 
 static int take_operands(int argc, char **argv, int first)
@@ -394,6 +441,10 @@ static void free_lists(struct serve_options *options)
     cli_list_done(&options->certificates);
     cli_list_done(&options->keys);
     cli_list_done(&options->ocsp);
+    cli_list_done(&words.clients.proxies);
+    cli_list_done(&words.clients.trusted);
+    serve_networks_done(&options->proxies);
+    serve_networks_done(&options->forwarded.trusted);
 }
 
 int serve_options_refuse(const char *format, ...)
@@ -475,9 +526,10 @@ static char *format_config(int *ret_err)
 
 static int choose_all(void)
 {
-    int (*const choices[])(void) = {choose_log_level,    choose_arch,        choose_priority,
-                                    choose_nonblocking,  choose_controllers, choose_pages,
-                                    choose_certificates, choose_poller,      limit_connections};
+    int (*const choices[])(void) = {choose_log_level,   choose_sandbox,   choose_arch,
+                                    choose_clients,     choose_priority,  choose_nonblocking,
+                                    choose_controllers, choose_pages,     choose_certificates,
+                                    choose_poller,      limit_connections};
     int err = 0;
     for (size_t i = 0; i < sizeof choices / sizeof *choices && !err; i++)
         err = choices[i]();

@@ -4,6 +4,8 @@
 
 #include "cli/options.h"
 #include "serve/config/config.h"
+#include "serve/log/forwarded.h"
+#include "serve/log/line.h"
 #include "serve/operations/bottleneck.h"
 
 #include <gossamer/http.h>
@@ -15,6 +17,13 @@ enum serve_priority {
     SERVE_PRIORITY_NONE,        /* the thread that has waited longest */
     SERVE_PRIORITY_CONNECTIONS, /* those of connections */
     SERVE_PRIORITY_ACCEPT,      /* those that accept connections */
+};
+
+/* Whether the server is contained (--sandbox). */
+enum serve_sandbox {
+    SERVE_SANDBOX_AUTO, /* as far as the kernel can, without a change of what is served */
+    SERVE_SANDBOX_ON,   /* or the server does not start */
+    SERVE_SANDBOX_OFF,
 };
 
 struct serve_options {
@@ -31,8 +40,12 @@ struct serve_options {
     const char *root;                   /* NULL: the hosts of the file have theirs */
     uint64_t workers;
     const char *access_log; /* NULL: none; "-": stdout */
-    bool logs_tls;          /* its lines have the fields of TLS */
-    const char *user;       /* NULL: the present one */
+    struct serve_log_format log_format;
+    const char *user;  /* NULL: the present one */
+    const char *group; /* NULL: the user's */
+    enum serve_sandbox sandbox;
+    struct serve_networks proxies;    /* that begin connections with a header (PROXY protocol) */
+    struct serve_forwarded forwarded; /* those whose fields of requests name the client */
     uint64_t max_connections;
     uint64_t max_descriptors; /* of connections and of the files that they send */
     uint64_t backlog;
@@ -42,6 +55,7 @@ struct serve_options {
     bool nonblocking; /* queue: no worker waits for a client */
     enum serve_priority priority;
     const char *metrics;                /* the path of the page; NULL: none */
+    const char *metrics_listen;         /* where that page is, and nowhere else; NULL: everywhere */
     struct serve_bottleneck bottleneck; /* without a path: none */
     unsigned controllers;               /* of stages that may block: GS_STAGE_... */
     uint64_t admission_ns;              /* the target; 0: all are admitted */

@@ -6,6 +6,7 @@
 #include "serve/arch/arch.h"
 #include "serve/operations/metrics.h"
 #include "serve/operations/privileges.h"
+#include "serve/operations/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -79,6 +80,13 @@ static int listen_all(struct serve_server *server)
     return 0;
 }
 
+static int open_metrics_listener(struct serve_server *server)
+{
+    const char *word = server->options->metrics_listen;
+    int err = serve_metrics_listener_open(&server->metrics_listener, server->options);
+    return err && err != -EINVAL ? fail("can't listen at", word, err) : err;
+}
+
 /* The memory that processes share. */
 static size_t shared_size(const struct serve_server *server)
 {
@@ -136,6 +144,7 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         .options = options,
         .workers = (unsigned)options->workers,
         .set_count = options->arch->has_single_listener ? 1 : (unsigned)options->workers,
+        .proc_fd = -1,
         .log_fd = -1,
         .bottleneck = options->bottleneck,
         .pid = getpid(),
@@ -145,6 +154,7 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
                  "Strict-Transport-Security: max-age=%llu\r\n",
                  (unsigned long long)(options->hsts_ns / GS_SECOND));
     serve_descriptors_limit(options->max_descriptors);
+    server->metrics_listener.fd = -1;
     int err = parse_addresses(server);
     if (!err)
         err = serve_sites_init(&server->sites, options);
@@ -162,10 +172,14 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         err = listen_all(server);
     if (!err && options->redirects)
         serve_sites_redirect(&server->sites, serve_tls_port(server));
-    if (!err && options->user)
-        err = serve_drop_privileges(options->user);
+    if (!err)
+        err = open_metrics_listener(server);
+    if (!err)
+        err = serve_drop_privileges(options->user, options->group);
     if (!err)
         err = serve_sites_check_access(&server->sites);
+    if (!err)
+        err = serve_sandbox_enter(server);
     if (!err)
         err = start_log_relay(server);
     if (err)
@@ -189,12 +203,15 @@ void serve_server_done(struct serve_server *server)
         serve_stop_listening(server, i);
     for (unsigned i = 0; i < server->address_count; i++)
         serve_unix_socket_remove(&server->addresses[i]);
+    serve_metrics_listener_close(&server->metrics_listener);
     free(server->listeners);
     free(server->addresses);
     if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
         gs_sys_close(server->bottleneck.fd);
     serve_certificates_close(&server->certificates);
     serve_sites_done(&server->sites);
+    if (server->proc_fd >= 0)
+        gs_sys_close(server->proc_fd);
     (void)serve_log_relay_stop(&server->log_relay);
     if (server->log_fd > 2)
         gs_sys_close(server->log_fd);

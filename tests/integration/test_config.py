@@ -25,11 +25,16 @@ pytestmark = pytest.mark.skipif(
 
 # What else stands in a file that has a setting of the server.
 TLS = 'listen: ["https://*:443"]'
+LOG = "access_log: /var/log/gossamer/access.log"
 BESIDE = {
     "nonblocking": "arch: queue",
     "controllers": "arch: stage",
     "admission": "arch: stage",
-    "log_tls": f"access_log: /var/log/gossamer/access.log\n{TLS}",
+    "log_format": LOG,
+    "log_fields": f"{LOG}\nlog_format: json",
+    "metrics_listen": "metrics: /metrics",
+    "forwarded_field": 'trusted_proxy: ["127.0.0.1"]',
+    "log_tls": f"{LOG}\n{TLS}",
     "tls_modern": TLS,
     "redirect_https": TLS,
     "hsts": TLS,

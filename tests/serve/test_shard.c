@@ -14,9 +14,10 @@
 static char folder[40], log_path[64];
 static struct serve_options options;
 static struct serve_counts counts;
-static struct serve_root root;
 static struct serve_server server;
 static struct serve_shard shard;
+
+static struct serve_root root;
 
 static void start(bool is_shared)
 {
@@ -27,7 +28,8 @@ static void start(bool is_shared)
     memset(&counts, 0, sizeof counts);
     memset(&shard, 0, sizeof shard);
     gs_http_options_default(&options.http);
-    root = (struct serve_root){folder, open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    root = (struct serve_root){.path = folder,
+                               .fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC)};
     server = (struct serve_server){
         .options = &options,
         .sites = {.roots = &root, .root_count = 1},
