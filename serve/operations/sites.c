@@ -47,8 +47,8 @@ static int describe_pages(struct serve_arena *arena, const struct serve_config_h
     struct gs_http_error_page *pages =
         serve_arena_take(arena, host->error_pages.count * sizeof *pages);
     for (size_t i = 0; pages && i < host->error_pages.count; i++)
-        pages[i] = (struct gs_http_error_page){.status = (unsigned)atoi(entries[i].name),
-                                               .path = entries[i].value + 1};
+        pages[i] = (struct gs_http_error_page){
+            .status = (unsigned)strtoul(entries[i].name, NULL, 10), .path = entries[i].value + 1};
     site->fallback = host->fallback ? host->fallback + 1 : NULL;
     site->error_pages = pages;
     site->error_page_count = (unsigned)host->error_pages.count;
