@@ -50,6 +50,7 @@ struct gs_http_log_entry {
      * what was received of it. In a malformed request it may contain any byte except CR and LF,
      * even NUL. */
     const char *request_line, *referer, *user_agent;
+    const char *host;      /* that the request is for, as it was sent; only with logs_host */
     const char *forwarded; /* of options.forwarded, with the values of several lines joined */
     size_t request_line_length;
     unsigned status;
@@ -99,6 +100,7 @@ struct gs_http_generator {
      * 503 for -EAGAIN and -ENOMEM, otherwise 500. */
     int64_t (*generate)(char *bytes, size_t n, void *data);
     void *data;
+    bool is_quiet; /* not logged, and not counted for max_requests, unless it has failed */
 };
 
 /* Bytes and lines of the fields that are added to a response. */
@@ -133,6 +135,7 @@ struct gs_http_options {
     bool follow_symlinks; /* also those that lead out of the root */
     gs_http_log_fn *log;  /* NULL: no log */
     void *log_data;
+    bool logs_host;              /* entries of the log have the host */
     const char *forwarded;       /* name, in lower case, of a field that the log gets; NULL: none */
     gs_http_refused_fn *refused; /* NULL: not called */
     void *refused_data;

@@ -2,6 +2,7 @@
  * access log. */
 #include "http/conn.h"
 
+#include "http/cors.h"
 #include "http/http2.h"
 #include "http/load.h"
 #include "http/response.h"
@@ -67,7 +68,10 @@ static __attribute__((noinline)) void add_log_record(const struct gs_http_respon
     struct gs_http_service *service = response->service;
     const struct gs_http_request *request = response->request;
     struct gs_http_output *output = response->output;
-    size_t n = request->line.n + request->referer.n + request->user_agent.n + 3 +
+    struct gs_http_text host = {NULL, 0};
+    if (service->options.logs_host)
+        host = gs_http_site_host(request);
+    size_t n = request->line.n + request->referer.n + request->user_agent.n + host.n + 4 +
                forwarded_size(&service->options, request->fields);
     struct gs_http_log_record *record = malloc(sizeof *record + n);
     if (!record) { /* the response is more important than its log entry */
@@ -81,6 +85,7 @@ static __attribute__((noinline)) void add_log_record(const struct gs_http_respon
         .request_line_length = request->line.n,
         .referer = copy(&at, request->referer),
         .user_agent = copy(&at, request->user_agent),
+        .host = copy(&at, host),
         .forwarded = copy_forwarded(at, &service->options, request->fields),
         .status = info.status,
         .received = gs_http_service_wall_seconds(service, response->now_ns),
@@ -94,7 +99,7 @@ static void record_response(const struct gs_http_response *response,
 {
     count_response(response->service->counts, info.status);
     response->output->responses++;
-    if (response->service->options.log)
+    if (response->service->options.log && !response->is_quiet)
         add_log_record(response, info);
 }
 
@@ -183,16 +188,25 @@ choose_fields(const struct gs_http_conn *conn, const struct gs_http_request *req
         return (struct gs_http_text){"", 0};
     if (page && !page->is_generated)
         return page->fields;
-    return service->site->rule_count ? find_fields(service, request) : service->fields;
+    return gs_http_site_has_fields(service->site) ? find_fields(service, request) : service->fields;
+}
+
+/* Not inlined, for the same reason. */
+static __attribute__((noinline)) bool find_origin(struct gs_http_service *service,
+                                                  const struct gs_http_request *request)
+{
+    service->wanted.origin = gs_http_cors_origin(service->site, request);
+    return service->wanted.origin.n > 0;
 }
 
 /* ---- Responses ---- */
 
-static bool may_keep_alive(const struct gs_http_conn *conn, const struct gs_http_request *request)
+static bool may_keep_alive(const struct gs_http_conn *conn, const struct gs_http_request *request,
+                           const struct gs_http_page *page)
 {
     uint64_t max = conn->service->options.max_requests;
     return request->keep_alive && !(conn->flags & GS_HTTP_CONN_DRAINING) &&
-           (!max || conn->requests + 1 < max);
+           (!max || conn->requests + 1 < max || (page && page->is_quiet));
 }
 
 /* Returns whether there is an output with room for a response (is_small: for one without ranges).
@@ -225,15 +239,20 @@ static enum gs_http_handled respond(struct gs_http_conn *conn,
     if (page && page->fd >= 0 && gs_http2_speaks(conn) && request->method == GS_HTTP_GET &&
         !gs_http2_may_keep_file(conn, page))
         return GS_HTTP_CROWDED;
-    if (!prepare_output(conn, !page || !request->range.bytes, now_ns))
+    if (!prepare_output(conn, !page || !request->range.bytes, now_ns)) {
+        conn->service->wanted.location.bytes = NULL;
         return GS_HTTP_BLOCKED;
+    }
     struct gs_http_response response = {
         .service = conn->service,
         .output = conn->output,
         .request = request,
         .conn = conn,
         .fields = choose_fields(conn, request, page),
-        .keep_alive = may_keep_alive(conn, request) && !(conn->flags & GS_HTTP_CONN_MUST_LINGER),
+        .has_origin = conn->service->site->cors && find_origin(conn->service, request),
+        .keep_alive =
+            may_keep_alive(conn, request, page) && !(conn->flags & GS_HTTP_CONN_MUST_LINGER),
+        .is_quiet = page && page->is_quiet,
         .now_ns = now_ns,
     };
     struct gs_http_response_info info =
@@ -242,7 +261,8 @@ static enum gs_http_handled respond(struct gs_http_conn *conn,
             ? gs_http_respond_with_error_page(&response, page, status - GS_HTTP_AS_ERROR)
             : gs_http_respond_with_page(&response, page);
     record_response(&response, info);
-    conn->requests++;
+    conn->requests +=
+        !response.is_quiet || !conn->requests; /* the first tells that there was one */
     /* Another request may be in flight; and whatever the peer announced, it may send on while it
      * takes a long answer. */
     if (!response.keep_alive &&
@@ -363,13 +383,13 @@ static __attribute__((noinline)) bool is_unchanged(const struct gs_http_service 
     return true;
 }
 
-/* A path that no file is looked for at. */
-static void report_path(const struct gs_http_service *service,
-                        const struct gs_http_request *request, unsigned status,
-                        struct gs_http_text path)
+/* A path that no file is looked for at. Not inlined, like report_refusal. */
+static __attribute__((noinline)) void
+report_path(struct gs_http_service *service, const struct gs_http_request *request, unsigned status)
 {
+    (void)find_path(service, request->target.path); /* `wanted` may be for an error page */
     if (status == 404)
-        report_refusal(&service->options, status, GS_HTTP_REFUSED_DOT_FILE, path);
+        report_refusal(&service->options, status, GS_HTTP_REFUSED_DOT_FILE, service->wanted.path);
     else
         report_refusal(&service->options, status, GS_HTTP_REFUSED_PATH, request->line);
 }
@@ -411,40 +431,48 @@ new_load(const struct gs_http_service *service)
                                   &service->options, wanted->page);
 }
 
+/* What is not in the cache is loaded, or redirected. GS_HTTP_HANDLED: `wanted` has the response. Not
+ * inlined, like report_refusal. */
+static __attribute__((noinline)) enum gs_http_handled
+start_page(struct gs_http_conn *conn, const struct gs_http_request *request, uint64_t now_ns)
+{
+    const struct gs_http_site *site = conn->service->site;
+    struct gs_http_wanted *wanted = &conn->service->wanted;
+    enum gs_http_handled handled = GS_HTTP_BLOCKED;
+    if (conn->output)
+        return GS_HTTP_BLOCKED;
+    if ((site->redirect_count || site->clean_urls) && !wanted->generator)
+        handled = gs_http_substitute_path(conn, request, now_ns);
+    if (handled != GS_HTTP_BLOCKED)
+        return handled;
+    struct gs_http_page *page = wanted->page;
+    if (gs_http_start_load(conn, new_load(conn->service), now_ns))
+        return GS_HTTP_WAITING;
+    wanted->status = 503;
+    if (!gs_http_is_usable_on_error(page, now_ns))
+        wanted->page = NULL;
+    return GS_HTTP_HANDLED;
+}
+
 /* Not inlined: the stack that it needs is not part of what other requests need. */
 static __attribute__((noinline)) enum gs_http_handled
 handle_page(struct gs_http_conn *conn, const struct gs_http_request *request, uint64_t now_ns)
 {
     struct gs_http_service *service = conn->service;
     struct gs_http_wanted *wanted = &service->wanted;
+    enum gs_http_handled handled = GS_HTTP_HANDLED;
     unsigned status = find_path(service, request->target.path);
-    if (status) {
-        struct gs_http_text path = wanted->path;
-        enum gs_http_handled handled = gs_http_substitute_error(conn, status, now_ns);
-        if (handled == GS_HTTP_HANDLED)
-            handled = respond(conn, request, wanted->page, wanted->status, now_ns);
-        if (handled != GS_HTTP_BLOCKED)
-            report_path(service, request, status, path);
-        return handled;
-    }
-    wanted->generator = find_generator(&service->options, wanted->path);
-    if (gs_http_find_page(service, now_ns))
-        return respond(conn, request, wanted->page, 200, now_ns);
-    if (conn->output)
-        return GS_HTTP_BLOCKED;
-    if ((service->site->redirect_count || service->site->clean_urls) && !wanted->generator) {
-        enum gs_http_handled handled = gs_http_substitute_path(conn, request, now_ns);
-        if (handled == GS_HTTP_HANDLED)
-            handled = respond(conn, request, NULL, wanted->status, now_ns);
-        wanted->location.bytes = NULL;
-        if (handled != GS_HTTP_BLOCKED)
-            return handled;
-    }
-    struct gs_http_page *page = wanted->page;
-    if (gs_http_start_load(conn, new_load(service), now_ns))
-        return GS_HTTP_WAITING;
-    return respond(conn, request, gs_http_is_usable_on_error(page, now_ns) ? page : NULL, 503,
-                   now_ns);
+    wanted->generator = status ? NULL : find_generator(&service->options, wanted->path);
+    wanted->status = 200;
+    if (status)
+        handled = gs_http_substitute_error(conn, status, now_ns);
+    else if (!gs_http_find_page(service, now_ns))
+        handled = start_page(conn, request, now_ns);
+    if (handled == GS_HTTP_HANDLED)
+        handled = respond(conn, request, wanted->page, wanted->status, now_ns);
+    if (status && handled != GS_HTTP_BLOCKED)
+        report_path(service, request, status);
+    return handled;
 }
 
 /* Of several loads of the same file, the page of the first is used. */

@@ -56,6 +56,7 @@ struct gs_http_load *gs_http_load_new_generated(struct gs_http_text path,
         return NULL;
     }
     load->page->is_generated = true;
+    load->page->is_quiet = generator->is_quiet;
     load->page->media_type =
         (struct gs_http_text){generator->media_type, strlen(generator->media_type)};
     load->generator = generator;
@@ -245,7 +246,7 @@ static void on_open_directory(struct gs_http_load *load, int64_t result)
 static struct gs_http_page *new_page(const struct gs_http_load *load, struct gs_http_text file,
                                      unsigned flags)
 {
-    if (!load->site->rule_count)
+    if (!gs_http_site_has_fields(load->site))
         return gs_http_page_new(file, &load->stat, load->fields, flags);
     char *fields = malloc(GS_HTTP_FIELDS_MAX + 1);
     if (!fields)

@@ -18,7 +18,9 @@ static char *put(char *at, const char *text)
     return at + n;
 }
 
-static void build_head(struct gs_http_page *page, char *start, const char *fields, unsigned flags)
+/* Not inlined: malloc is not called with the stack that it needs. */
+static __attribute__((noinline)) void build_head(struct gs_http_page *page, char *start,
+                                                 const char *fields, unsigned flags)
 {
     char *at = put(start, "HTTP/1.1 200 OK\r\n" GS_HTTP_SERVER_FIELD "Date: ");
     memset(at, ' ', GS_HTTP_DATE_LENGTH);
@@ -55,13 +57,12 @@ struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct sta
     char *memory = (char *)(page + 1);
     memcpy(memory, path.bytes, path.n);
     const char *media_type = gs_http_media_type(path);
-    *page = (struct gs_http_page){
-        .references = 1,
-        .stat = *stat,
-        .fd = -1,
-        .path = {memory, path.n},
-        .media_type = {media_type, strlen(media_type)},
-    };
+    memset(page, 0, sizeof *page); /* a compound literal would be on the stack first */
+    atomic_init(&page->references, 1);
+    page->stat = *stat;
+    page->fd = -1;
+    page->path = (struct gs_http_text){memory, path.n};
+    page->media_type = (struct gs_http_text){media_type, strlen(media_type)};
     build_head(page, memory + path.n, fields, flags);
     if (with_body)
         page->body = memory + path.n + page->head.n;

@@ -32,6 +32,7 @@ struct gs_http_page {
     struct stat stat;
     int fd;            /* of a file that is too large to be kept in memory; otherwise -1 */
     bool is_settled;   /* it was read so long after the last change that a later one shows */
+    bool is_quiet;     /* it is not logged, and not counted for the connection */
     bool is_generated; /* not a file: always sent in full, without validators, and not cached */
 
     const struct gs_http_site *site; /* borrowed; NULL in tests only */

@@ -118,7 +118,7 @@ bool gs_http_request_stores(struct gs_http_text name)
     static const char *const by_length[][2] = {
         [4] = {"host"},
         [5] = {"range"},
-        [6] = {"expect"},
+        [6] = {"expect", "origin"},
         [7] = {"referer"},
         [8] = {"if-range", "if-match"},
         [9] = {"forwarded"},

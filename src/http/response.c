@@ -1,6 +1,7 @@
 #include "http/response.h"
 
 #include "http/condition.h"
+#include "http/cors.h"
 #include "http/host.h"
 #include "http/http2.h"
 #include "http/range.h"
@@ -40,8 +41,27 @@ static void put_head_start(const struct gs_http_response *response, unsigned sta
     gs_http_output_put(response->output, response->fields);
 }
 
+/* The buffer is free again: the fields in it, if any, come first. */
+static __attribute__((noinline)) void put_origin(const struct gs_http_response *response)
+{
+    const struct gs_http_service *service = response->service;
+    size_t n = gs_http_cors_origin_fields(service->site->cors, service->wanted.origin,
+                                          service->site_fields);
+    gs_http_output_put(response->output, (struct gs_http_text){service->site_fields, n});
+}
+
+static void put_preflight(const struct gs_http_response *response)
+{
+    const struct gs_http_service *service = response->service;
+    size_t n = gs_http_cors_preflight_fields(service->site->cors, service->site_fields);
+    gs_http_output_put(response->output, (struct gs_http_text){service->site_fields, n});
+}
+
+/* What depends on the connection and on the request. */
 static void put_connection(const struct gs_http_response *response)
 {
+    if (response->has_origin)
+        put_origin(response);
     if (!response->keep_alive)
         put(response, "Connection: close\r\n");
     else if (!response->request->minor)
@@ -145,11 +165,13 @@ static void put_https_location(const struct gs_http_response *response)
     put(response, "\r\n");
 }
 
-static void put_found_location(const struct gs_http_response *response,
-                               struct gs_http_text location)
+/* It is for this response alone. */
+static void put_found_location(const struct gs_http_response *response)
 {
+    struct gs_http_text *location = &response->service->wanted.location;
     put(response, "Location: ");
-    gs_http_output_put(response->output, location);
+    gs_http_output_put(response->output, *location);
+    location->bytes = NULL;
     put(response, "\r\n");
 }
 
@@ -158,6 +180,8 @@ static void put_fields_of(const struct gs_http_response *response, unsigned stat
 {
     if (status == 405 || status == 200)
         put(response, "Allow: GET, HEAD, OPTIONS\r\n");
+    if (status == 200 && response->service->site->cors)
+        put_preflight(response);
     if (status == 503)
         put(response, "Retry-After: 1\r\n");
 }
@@ -174,7 +198,7 @@ struct gs_http_response_info gs_http_respond_with_status(const struct gs_http_re
     put_head_start(response, status);
     put_fields_of(response, status);
     if (location->bytes)
-        put_found_location(response, *location);
+        put_found_location(response);
     else if (status == 301)
         put_location(response);
     else if (status == 308)
@@ -338,7 +362,8 @@ static struct gs_http_response_info respond_full(const struct gs_http_response *
 {
     struct gs_http_output *output = response->output;
     size_t size = (size_t)page->stat.st_size;
-    bool with_stored_head = response->keep_alive && response->request->minor;
+    bool with_stored_head =
+        response->keep_alive && response->request->minor && !response->has_origin;
     bool is_copied = page->body && !is_head_request(response) && with_stored_head &&
                      gs_http_output_has_room(output, page->head.n + size, 1) &&
                      page->head.n + size <= COPY_MAX;
@@ -447,6 +472,6 @@ struct gs_http_response_info gs_http_respond_with_page(const struct gs_http_resp
         if (info.status)
             return info;
     }
-    return gs_http2_speaks(response->conn) ? refer_to_full(response, page)
-                                           : respond_full(response, page);
+    return gs_http2_speaks(response->conn) && !response->has_origin ? refer_to_full(response, page)
+                                                                    : respond_full(response, page);
 }

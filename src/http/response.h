@@ -13,6 +13,8 @@ struct gs_http_response {
     const struct gs_http_request *request;
     struct gs_http_conn *conn;
     struct gs_http_text fields; /* lines for its head */
+    bool is_quiet;              /* it is not logged */
+    bool has_origin;            /* which it depends on (cors.h) */
     bool keep_alive;            /* the connection stays open */
     uint64_t now_ns;
 };

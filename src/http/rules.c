@@ -1,5 +1,6 @@
 #include "http/rules.h"
 
+#include "http/cors.h"
 #include "http/pattern.h"
 #include "http/token.h"
 
@@ -148,7 +149,7 @@ size_t gs_http_rules_fields(const struct gs_http_site *site, const char *common,
     for (unsigned i = 0; i < site->rule_count; i++)
         if (gs_http_pattern_match(site->rules[i].pattern, path, NULL))
             n = add_fields(site->rules[i].fields, is_file, out, n);
-    return n;
+    return n + gs_http_cors_fields(site, out + n);
 }
 
 /* ---- The largest of these ---- */
@@ -214,6 +215,8 @@ static struct gs_http_rules_size add_names(const struct gs_http_site *site, cons
 struct gs_http_rules_size gs_http_rules_max(const struct gs_http_site *site, const char *common)
 {
     struct gs_http_rules_size sum = {0, 0};
+    if (site->cors)
+        sum = (struct gs_http_rules_size){GS_HTTP_CORS_MAX, GS_HTTP_CORS_LINES};
     for (unsigned i = 0; i <= site->rule_count; i++)
         sum = add_names(site, common, i, sum);
     return sum;

@@ -1,5 +1,6 @@
 #include "http/service.h"
 
+#include "http/cors.h"
 #include "http/redirect.h"
 #include "http/rules.h"
 
@@ -36,7 +37,7 @@ static int measure_fields(struct gs_http_service *service, const struct gs_http_
     const char *common = service->options.fields;
     if (gs_http_site_problem(site, common))
         return -EINVAL;
-    size_t n = gs_http_rules_max(site, common).bytes;
+    size_t n = gs_http_rules_max(site, common).bytes + (site->cors ? 2 * GS_HTTP_CORS_MAX : 0);
     if (n > service->fields_room + USUAL_FIELDS)
         service->fields_room = n - USUAL_FIELDS;
     return 0;
@@ -48,16 +49,16 @@ static bool has_same_settings(const struct gs_http_site *a, const struct gs_http
     return a->rules == b->rules && a->rule_count == b->rule_count &&
            a->error_pages == b->error_pages && a->error_page_count == b->error_page_count &&
            a->redirects == b->redirects && a->redirect_count == b->redirect_count &&
-           a->fallback == b->fallback;
+           a->fallback == b->fallback && a->cors == b->cors;
 }
 
 static int add_sites(struct gs_http_service *service)
 {
     const struct gs_http_options *options = &service->options;
-    bool has_rules = false, has_redirects = false;
+    bool has_fields = false, has_redirects = false;
     int err = gs_http_sites_init(&service->sites, options->sites, options->site_count);
     for (unsigned i = 0; !err && i < options->site_count; i++) {
-        has_rules |= options->sites[i].rule_count > 0;
+        has_fields |= gs_http_site_has_fields(&options->sites[i]);
         has_redirects |= options->sites[i].redirect_count || options->sites[i].clean_urls;
         if (!i || !has_same_settings(&options->sites[i], &options->sites[i - 1]))
             err = measure_fields(service, &options->sites[i]);
@@ -65,10 +66,10 @@ static int add_sites(struct gs_http_service *service)
     if (err)
         return err;
     service->site = service->sites.fallback;
-    service->site_fields = has_rules ? malloc(GS_HTTP_FIELDS_MAX) : NULL;
+    service->site_fields = has_fields ? malloc(GS_HTTP_FIELDS_MAX) : NULL;
     service->location = has_redirects ? malloc(GS_HTTP_LOCATION_MAX) : NULL;
     bool is_complete =
-        (service->site_fields || !has_rules) && (service->location || !has_redirects);
+        (service->site_fields || !has_fields) && (service->location || !has_redirects);
     return is_complete ? 0 : -ENOMEM;
 }
 

@@ -18,6 +18,7 @@ struct gs_http_wanted {
     bool is_fresh;                /* the page */
     bool is_refused;              /* what was loaded is no answer: to be reported */
     uint16_t status;              /* with GS_HTTP_AS_ERROR: of the page */
+    struct gs_http_text origin;   /* that the response depends on, if it does */
     struct gs_http_text location; /* in place of the usual one for the status; absent: none */
     const struct gs_http_generator *generator;
     struct gs_http_page *page; /* in the cache; NULL: none */

@@ -247,6 +247,8 @@ const char *gs_http_site_problem(const struct gs_http_site *site, const char *co
         problem = gs_http_site_page_problem(site->fallback);
     for (unsigned i = 0; !problem && i < site->error_page_count; i++)
         problem = error_page_problem(&site->error_pages[i]);
+    if (!problem && site->cors)
+        problem = gs_http_site_cors_problem(site->cors);
     for (unsigned i = 0; !problem && i < site->redirect_count; i++)
         problem = gs_http_site_redirect_problem(&site->redirects[i]);
     for (unsigned i = 0; !problem && i < site->rule_count; i++) {

@@ -43,11 +43,21 @@ struct gs_http_error_page {
 
 /* A path that leads elsewhere; the first redirect that matches counts, and precedes files. The
  * target is a path, or a URL with a host. In it, $1 is what the first wildcard of the pattern
- * stands for, up to $9, and $$ a dollar sign. The query of the request is appended, unless the target has
- * a question mark or a fragment. */
+ * stands for, up to $9, and $$ a dollar sign. The query of the request is appended, unless the
+ * target has a question mark or a fragment. */
 struct gs_http_redirect {
     const char *pattern, *target;
     unsigned status; /* 301, 302, 307 or 308 */
+};
+
+/* Which pages of other sites may read responses (CORS). Lists of header fields have commas. */
+struct gs_http_cors {
+    const char *const *origins; /* "https://example.org", as browsers write it; or "*" alone */
+    unsigned origin_count;
+    const char *headers;  /* that requests may have beside the usual ones; NULL: none */
+    const char *exposed;  /* of responses, beside the usual ones; NULL: none */
+    unsigned max_age;     /* seconds for which browsers may keep what they were told; 0: not said */
+    bool has_credentials; /* with cookies, certificates and passwords; not for "*" */
 };
 
 struct gs_http_site {
@@ -81,6 +91,8 @@ struct gs_http_site {
 
     /* To which connections of gs_http_conn_redirect are redirected, with https; 0: they are not. */
     uint16_t https_port;
+
+    const struct gs_http_cors *cors; /* NULL: nothing is said */
 };
 
 /* Returns NULL, or what is wrong with the name of a host, as the end of a sentence: "is ...". */
@@ -97,6 +109,15 @@ const char *gs_http_site_page_problem(const char *path);
 
 /* The same for a redirect. */
 const char *gs_http_site_redirect_problem(const struct gs_http_redirect *redirect);
+
+/* The same for what is said to other sites. */
+const char *gs_http_site_cors_problem(const struct gs_http_cors *cors);
+
+/* Whether responses of the site have fields of their own. */
+static inline bool gs_http_site_has_fields(const struct gs_http_site *site)
+{
+    return site->rule_count || site->cors;
+}
 
 /* The path of the page for a status; NULL: none. */
 const char *gs_http_site_error_page(const struct gs_http_site *site, unsigned status);

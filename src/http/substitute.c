@@ -105,6 +105,7 @@ static bool find_location(struct gs_http_service *service, const struct gs_http_
         n = gs_http_path_location(path, query, service->location);
     else
         return false;
+    wanted->page = NULL;
     wanted->status = (uint16_t)(!n ? 414 : redirect ? redirect->status : 301);
     if (n)
         wanted->location = (struct gs_http_text){service->location, n};
