@@ -1,5 +1,7 @@
 #include "serve/operations/sites.h"
 
+#include "serve/config/settings.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +71,16 @@ static int describe_redirects(struct serve_arena *arena, const struct serve_conf
     return redirects ? 0 : no_memory();
 }
 
+static int describe_cors(struct serve_arena *arena, const struct serve_config_cors *cors,
+                         struct gs_http_site *site)
+{
+    struct gs_http_cors *described = cors ? serve_arena_take(arena, sizeof *described) : NULL;
+    if (described)
+        *described = serve_config_cors_of(cors);
+    site->cors = described;
+    return cors && !described ? no_memory() : 0;
+}
+
 /* What the parser of the file has not found: limits of all rules together. */
 static int check(const struct serve_options *options, const struct serve_config_host *host,
                  const struct gs_http_site *site)
@@ -94,6 +106,8 @@ static int describe(const struct serve_options *options, const struct serve_conf
     int err = describe_headers(arena, &host->headers, ret_site);
     if (!err)
         err = describe_redirects(arena, host, ret_site);
+    if (!err)
+        err = describe_cors(arena, host->cors, ret_site);
     if (!err)
         err = describe_pages(arena, host, ret_site);
     return err ? err : check(options, host, ret_site);
