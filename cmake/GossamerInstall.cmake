@@ -81,6 +81,7 @@ foreach(library gossamer_shared gossamer_tls_shared)
     endif()
 endforeach()
 if(TARGET gossamer)
+    install(FILES serve/config/schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/gossamer RENAME serve.schema.json)
     install(TARGETS gossamer)
     gs_install_debug_data(gossamer ${CMAKE_INSTALL_BINDIR})
 

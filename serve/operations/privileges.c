@@ -29,9 +29,9 @@ int serve_drop_privileges(const char *user, const char *group)
     struct passwd *owner = user ? getpwnam(user) : NULL;
     struct group *members = group ? getgrnam(group) : NULL;
     if (user && !owner)
-        return cli_fail(&serve_command, "--user %s: there is no such user", user);
+        return serve_options_refuse("--user %s: there is no such user", user);
     if (group && !members)
-        return cli_fail(&serve_command, "--group %s: there is no such group", group);
+        return serve_options_refuse("--group %s: there is no such group", group);
     if (!owner && !members)
         return 0;
     int err = become_group(user, members ? members->gr_gid : owner->pw_gid);

@@ -88,16 +88,16 @@ static void allow_proc(struct serve_landlock *landlock, struct serve_server *ser
         serve_landlock_allow_fd(landlock, server->proc_fd, SERVE_MAY_READ);
 }
 
-static void allow_root(struct serve_landlock *landlock, struct serve_server *server)
+static void allow_root(struct serve_landlock *landlock, const struct serve_options *options,
+                       struct serve_root *root)
 {
-    const struct serve_options *options = server->options;
-    serve_landlock_allow_fd(landlock, server->root.fd, SERVE_MAY_READ);
+    serve_landlock_allow_fd(landlock, root->fd, SERVE_MAY_READ);
     if (options->http.follow_symlinks)
         serve_landlock_allow(landlock, "/", SERVE_MAY_READ);
     else if (options->sandbox == SERVE_SANDBOX_ON)
-        server->root.is_fixed = true;
+        root->is_fixed = true;
     else
-        serve_landlock_allow_replaced(landlock, options->root, SERVE_MAY_READ);
+        serve_landlock_allow_replaced(landlock, root->path, SERVE_MAY_READ);
 }
 
 static void allow_list(struct serve_landlock *landlock, const struct cli_list *files)
@@ -128,7 +128,8 @@ static void allow_unix_sockets(struct serve_landlock *landlock, const struct ser
 static void allow_files(struct serve_landlock *landlock, struct serve_server *server)
 {
     const struct serve_options *options = server->options;
-    allow_root(landlock, server);
+    for (unsigned i = 0; i < server->sites.root_count; i++)
+        allow_root(landlock, options, &server->sites.roots[i]);
     allow_list(landlock, &options->certificates);
     allow_list(landlock, &options->keys);
     allow_list(landlock, &options->ocsp);

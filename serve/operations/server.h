@@ -8,7 +8,8 @@
 #include "serve/log/error_log.h"
 #include "serve/log/log_relay.h"
 #include "serve/operations/certificates.h"
-#include "serve/operations/root.h"
+#include "serve/operations/metrics_listener.h"
+#include "serve/operations/sites.h"
 #include "serve/operations/watchdog.h"
 
 #include <stdatomic.h>
@@ -36,7 +37,7 @@ struct serve_server {
     unsigned workers;
     unsigned set_count; /* sets of listeners: one a worker, or one that the workers share */
     int *listeners;     /* set s listens at address a: listeners[s * address_count + a] */
-    struct serve_root root;
+    struct serve_sites sites;
     int proc_fd; /* of the sandbox; -1: none */
     int log_fd;  /* -1: none */
     struct serve_log_relay log_relay;
@@ -52,6 +53,7 @@ struct serve_server {
     struct serve_bottleneck bottleneck;
     struct gs_http_generator generators[2]; /* of generated pages */
     unsigned generator_count;
+    struct serve_metrics_listener metrics_listener;
 
     struct serve_table *table; /* of connections that wait in threads or processes; may be NULL */
     struct serve_expiry *expiries; /* of shards whose kernel threads have no loops */

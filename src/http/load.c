@@ -1,6 +1,7 @@
 #include "http/load.h"
 
 #include "http/below.h"
+#include "http/rules.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +13,8 @@
 #define ATTEMPTS_MAX 4 /* for a file that changes while it is read */
 #define PARENTS_MAX 16 /* names of a path that may be missing below an absolute link */
 
-struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_directory, int root_fd,
+struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_directory,
+                                      const struct gs_http_site *site,
                                       const struct gs_http_options *options,
                                       struct gs_http_page *cached)
 {
@@ -27,7 +29,8 @@ struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_director
         .step = is_open ? GS_HTTP_LOAD_CHECK : GS_HTTP_LOAD_OPEN,
         .is_directory = is_directory,
         .follow_symlinks = options->follow_symlinks,
-        .root_fd = root_fd,
+        .site = site,
+        .root_fd = site->root_fd,
         .fd = -1,
         .portable_etags = options->portable_etags,
         .fields = options->fields,
@@ -39,10 +42,11 @@ struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_director
 }
 
 struct gs_http_load *gs_http_load_new_generated(struct gs_http_text path,
+                                                const struct gs_http_site *site,
                                                 const struct gs_http_generator *generator)
 {
     static const struct gs_http_options none;
-    struct gs_http_load *load = gs_http_load_new(path, false, -1, &none, NULL);
+    struct gs_http_load *load = gs_http_load_new(path, false, site, &none, NULL);
     if (!load)
         return NULL;
     load->stat.st_size = (off_t)generator->max_size;
@@ -77,6 +81,7 @@ void gs_http_load_free(struct gs_http_load *load)
 static unsigned status_of_error(int64_t err)
 {
     switch (-err) {
+    case EBADF: /* there is no root */
     case ENOENT:
     case ENOTDIR:
     case ENAMETOOLONG:
@@ -236,19 +241,35 @@ static void on_open_directory(struct gs_http_load *load, int64_t result)
     refuse(load, GS_HTTP_REFUSED_NO_INDEX);
 }
 
+/* With the fields that the rules of its site give it. */
+static struct gs_http_page *new_page(const struct gs_http_load *load, struct gs_http_text file,
+                                     unsigned flags)
+{
+    if (!load->site->rule_count)
+        return gs_http_page_new(file, &load->stat, load->fields, flags);
+    char *fields = malloc(GS_HTTP_FIELDS_MAX + 1);
+    if (!fields)
+        return NULL;
+    fields[gs_http_rules_fields(load->site, load->fields, file, true, fields)] = '\0';
+    struct gs_http_page *page = gs_http_page_new(file, &load->stat, fields, flags);
+    free(fields);
+    return page;
+}
+
 static void create_page(struct gs_http_load *load)
 {
     bool is_small =
         (uint64_t)load->stat.st_size <= load->max_cached_file && load->attempts < ATTEMPTS_MAX;
     struct gs_http_text file = {load->file, strlen(load->file)};
-    load->page = gs_http_page_new(file, &load->stat, load->fields,
-                                  (is_small ? GS_HTTP_PAGE_IN_MEMORY : 0) |
-                                      (load->portable_etags ? GS_HTTP_PAGE_PORTABLE_ETAG : 0));
+    load->page = new_page(load, file,
+                          (is_small ? GS_HTTP_PAGE_IN_MEMORY : 0) |
+                              (load->portable_etags ? GS_HTTP_PAGE_PORTABLE_ETAG : 0));
     if (!load->page) {
         finish(load, 503);
         return;
     }
     load->page->path.n = load->path.n;
+    load->page->site = load->site;
     uint64_t unchanged_ns = gs_http_page_unchanged_ns(&load->stat, load->wall_ns);
     load->page->is_settled = unchanged_ns > GS_HTTP_SETTLED_NS;
     load->page->fresh_ns =
