@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from conftest import Serve
-from installation import output
+from installation import PROGRAM, output
 from metrics import PATH, read
-from server import Server
+from server import Server, run_serve
 from wire import get
 
 from tls import HAS_TLS, listen_arguments
@@ -39,9 +39,10 @@ def run(tool: str, *arguments: str | Path, text: str = "") -> subprocess.Complet
     )
 
 
-def block(language: str) -> str:
-    """Return the only block of code in this language in the document."""
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```$", DOCUMENT, re.DOTALL | re.MULTILINE)
+def block(language: str, containing: str = "") -> str:
+    """Return the only block of code in this language in the document that contains a text."""
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", DOCUMENT, re.DOTALL | re.MULTILINE)
+    (found,) = [text for text in blocks if containing in text]
     return str(found)
 
 
@@ -67,6 +68,17 @@ def test_systemd_understands_the_units(installed: Path, tmp_path: Path) -> None:
     assert [line for line in done.stderr.splitlines() if "gossamer" in line] == []
     user = (installed / "lib/sysusers.d/gossamer.conf").read_text()
     assert user.startswith("u gossamer ")
+
+
+@pytest.mark.skipif(
+    b"yaml_parser_parse" not in PROGRAM.read_bytes(), reason="built without libyaml"
+)
+def test_the_configuration_of_the_unit_is_right(root: Path, tmp_path: Path) -> None:
+    file = tmp_path / "serve.yaml"
+    text = block("yaml", "hosts:").replace("/srv/www", str(root))
+    file.write_text(text.replace("/var/log/gossamer", str(tmp_path)))
+    done = run_serve("--config", str(file), "--check")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "OK\n", "")
 
 
 @needs("logrotate")
@@ -100,6 +112,13 @@ def test_prometheus_finds_nothing_to_complain_about(measured: Server) -> None:
     page = get(measured.address, PATH).body.decode()
     done = run("promtool", "check", "metrics", text=page)
     assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@needs("promtool")
+def test_prometheus_understands_what_the_document_says(tmp_path: Path) -> None:
+    file = tmp_path / "prometheus.yml"
+    file.write_text(block("yaml", "scrape_configs:"))
+    assert run("promtool", "check", "config", file).returncode == 0
 
 
 @pytest.mark.skipif(not HAS_TLS, reason="the dashboard shows metrics of TLS, too")
