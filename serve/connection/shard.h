@@ -31,7 +31,7 @@ struct serve_shard {
     struct serve_drain *drain;               /* NULL: it never drains */
     const _Atomic(uint64_t) *drain_until_ns; /* user: when connections are aborted, or GS_NEVER */
     struct serve_certificates *certificates; /* of connections over TLS */
-    struct gs_semaphore handshakes;          /* user: one of them looks for its turn */
+    struct gs_semaphore handshakes[2];       /* user: one of them looks for its turn */
     bool redirects;                          /* connections without it */
     struct serve_refusals *refusals; /* also of failed transfers; NULL: they are not reported */
     struct gs_http_counts own, *sum; /* not in the sum yet; NULL: the service counts there */
