@@ -150,11 +150,14 @@ static int wait_for(struct serve_listener_set *set, unsigned count, uint64_t tim
     return n > 0 && set->polls[EXTRA].revents ? -EINTR : 0;
 }
 
-/* Ends listening for all processes, no matter which of them have the sockets open. */
+/* Ends listening for all processes, no matter which of them have the sockets open. Sockets that
+ * other servers accept from stay as they are. */
 static int shut_down(struct serve_listener_set *set)
 {
-    for (unsigned i = 0; i < set->admission->server->address_count; i++)
-        gs_sys_shutdown(listener_at(set, i), SHUT_RDWR);
+    const struct serve_server *server = set->admission->server;
+    for (unsigned i = 0; i < server->address_count; i++)
+        if (!serve_listener_is_shared(server, i))
+            gs_sys_shutdown(listener_at(set, i), SHUT_RDWR);
     set->is_shut_down = true;
     return 0;
 }

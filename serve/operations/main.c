@@ -1,8 +1,8 @@
 #include "serve/serve.h"
 
 #include "serve/accept/addresses.h"
-#include "serve/accept/unix_socket.h"
 #include "serve/arch/arch.h"
+#include "serve/operations/listening.h"
 #include "serve/operations/server.h"
 
 #include <errno.h>
@@ -44,8 +44,7 @@ static uint64_t report_end(const struct serve_server *server)
 /* The thread that writes the log waits for its disk, and uses the server when that answers. */
 _Noreturn static void end_beside_log(struct serve_server *server, int status)
 {
-    for (unsigned i = 0; i < server->address_count; i++)
-        serve_unix_socket_remove(&server->addresses[i]);
+    serve_listening_remove_files(server);
     _exit(status);
 }
 

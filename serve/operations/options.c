@@ -290,6 +290,8 @@ static int check_counts(void)
 static int choose_certificates(void)
 {
     size_t https = 0;
+    if (!parsed.listen.count && getenv("LISTEN_FDS"))
+        return check_counts(); /* the names of inherited sockets say which have TLS (listening.c) */
     for (size_t i = 0; i < parsed.listen.count; i++)
         https += !strncmp(parsed.listen.items[i], "https:", strlen("https:"));
     if (https && !parsed.certificates.count)
@@ -416,8 +418,10 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
     parsed.defer_accept = !words.no_defer_accept;
     parsed.evicts = !words.no_eviction;
     *ret_options = parsed;
-    if (!parsed.listen.count)
+    if (!parsed.listen.count) {
         ret_options->listen = (struct cli_list){&default_address, 1};
+        ret_options->is_listen_default = true;
+    }
     return 0;
 }
 

@@ -19,6 +19,7 @@ enum serve_priority {
 struct serve_options {
     const struct serve_arch *arch;
     struct cli_list listen;             /* words of serve_address_parse */
+    bool is_listen_default;             /* it was not given */
     struct cli_list certificates, keys; /* files; without keys, they are with the certificates */
     struct cli_list ocsp;               /* files with a response for each certificate, or none */
     bool is_modern;                     /* TLS 1.3 only */

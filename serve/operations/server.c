@@ -2,8 +2,8 @@
 
 #include "serve/connection/descriptors.h"
 
-#include "serve/accept/unix_socket.h"
 #include "serve/arch/arch.h"
+#include "serve/operations/listening.h"
 #include "serve/operations/metrics.h"
 #include "serve/operations/privileges.h"
 
@@ -52,43 +52,6 @@ static int start_log_relay(struct serve_server *server)
 {
     int err = serve_log_relay_start(&server->log_relay, &server->log_state->losses);
     return err ? fail("can't start", "a thread for the access log", err) : 0;
-}
-
-static int parse_addresses(struct serve_server *server)
-{
-    const struct cli_list *words = &server->options->listen;
-    server->addresses = calloc(words->count, sizeof *server->addresses);
-    if (!server->addresses)
-        return fail("can't start", "listening", -ENOMEM);
-    for (; server->address_count < words->count; server->address_count++) {
-        const char *problem;
-        const char *word = words->items[server->address_count];
-        if (serve_address_parse(word, &server->addresses[server->address_count], &problem))
-            return cli_fail(&serve_command, "--listen %s %s", word, problem);
-    }
-    return 0;
-}
-
-static int listen_all(struct serve_server *server)
-{
-    size_t count = (size_t)server->set_count * server->address_count;
-    server->listeners = calloc(count, sizeof *server->listeners);
-    if (!server->listeners)
-        return fail("can't start", "listening", -ENOMEM);
-    for (size_t i = 0; i < count; i++)
-        server->listeners[i] = -1;
-    for (size_t i = 0; i < count; i++) {
-        size_t at = i % server->address_count;
-        struct serve_address *address = &server->addresses[at];
-        server->listeners[i] =
-            i < server->address_count
-                ? serve_listen(address, server->options,
-                               server->set_count == 1 ? SERVE_ALONE : SERVE_FIRST)
-                : serve_listen_again(address, server->listeners[at], server->options);
-        if (server->listeners[i] < 0)
-            return fail("can't listen at", server->options->listen.items[at], server->listeners[i]);
-    }
-    return 0;
 }
 
 /* The memory that processes share. */
@@ -158,7 +121,7 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
                  "Strict-Transport-Security: max-age=%llu\r\n",
                  (unsigned long long)(options->hsts_ns / GS_SECOND));
     serve_descriptors_limit(options->max_descriptors);
-    int err = parse_addresses(server);
+    int err = serve_listening_init(server);
     if (!err)
         err = open_root(server);
     if (!err)
@@ -170,7 +133,7 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
     if (!err)
         err = add_generators(server);
     if (!err)
-        err = listen_all(server);
+        err = serve_listening_start(server);
     if (!err && options->user)
         err = serve_drop_privileges(options->user);
     if (!err)
@@ -182,24 +145,9 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
     return err;
 }
 
-void serve_stop_listening(struct serve_server *server, unsigned set)
-{
-    int *listeners = server->listeners + (size_t)set * server->address_count;
-    for (unsigned i = 0; i < server->address_count; i++) {
-        if (listeners[i] >= 0)
-            gs_sys_close(listeners[i]);
-        listeners[i] = -1;
-    }
-}
-
 void serve_server_done(struct serve_server *server)
 {
-    for (unsigned i = 0; server->listeners && i < server->set_count; i++)
-        serve_stop_listening(server, i);
-    for (unsigned i = 0; i < server->address_count; i++)
-        serve_unix_socket_remove(&server->addresses[i]);
-    free(server->listeners);
-    free(server->addresses);
+    serve_listening_done(server);
     if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
         gs_sys_close(server->bottleneck.fd);
     serve_certificates_close(&server->certificates);

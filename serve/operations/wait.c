@@ -87,6 +87,8 @@ static void report_ready(const struct serve_server *server)
     if (!server->options->user && geteuid() == 0)
         serve_warn("running as root without --user: permissions of files are not respected");
     for (unsigned i = 0; i < server->address_count; i++) {
+        if (server->addresses[i].repeated)
+            continue;
         char text[SERVE_ADDRESS_TEXT];
         const struct sockaddr *address = (const struct sockaddr *)&server->addresses[i].storage;
         serve_address_format(address, text);

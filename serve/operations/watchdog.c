@@ -1,6 +1,6 @@
 #include "serve/operations/watchdog.h"
 
-#include "serve/accept/unix_socket.h"
+#include "serve/operations/listening.h"
 #include "serve/operations/server.h"
 
 #include <errno.h>
@@ -35,8 +35,7 @@ static void end_process(struct serve_server *server)
 {
     serve_error("a worker is stuck after the drain timeout: %llu connections were cut off",
                 (unsigned long long)unfinished(server));
-    for (unsigned i = 0; i < server->address_count; i++)
-        serve_unix_socket_remove(&server->addresses[i]);
+    serve_listening_remove_files(server);
     _exit(SERVE_EXIT_CUT_OFF);
 }
 
