@@ -4,6 +4,7 @@
 #include "serve/arch/arch.h"
 #include "serve/connection/expiry.h"
 #include "serve/log/error_log.h"
+#include "serve/operations/progress.h"
 
 #include <errno.h>
 #include <gossamer/loop.h>
@@ -34,13 +35,12 @@ struct waiting {
     struct serve_table_evictor evictor;
     struct gs_timer children_due; /* always active, so that setting it needs no memory */
     struct gs_timer look;         /* at the certificates' files */
+    struct serve_progress progress;
 };
 
-static void on_reopen_log(struct gs_signal *signal)
+static void reopen_log(struct waiting *waiting)
 {
-    struct waiting *waiting = signal->watcher.data;
     struct serve_server *server = waiting->server;
-    serve_certificates_look(&server->certificates, true);
     if (server->log_fd < 0)
         return;
     if (server->log_relay.has_thread) {
@@ -52,6 +52,18 @@ static void on_reopen_log(struct gs_signal *signal)
     server->log_generation = atomic_fetch_add(&server->log_state->generation, 1) + 1;
     if (waiting->children)
         waiting->children->log_reopened(waiting->children->data);
+}
+
+static void on_reopen_log(struct gs_signal *signal)
+{
+    struct waiting *waiting = signal->watcher.data;
+    bool is_reload = signal->number == SIGHUP;
+    if (is_reload)
+        serve_notify_reloading(&waiting->server->notify);
+    serve_certificates_look(&waiting->server->certificates, true);
+    reopen_log(waiting);
+    if (is_reload)
+        serve_notify_send(&waiting->server->notify, "READY=1");
 }
 
 void serve_reopen_log(struct serve_server *server)
@@ -99,6 +111,7 @@ static void report_ready(const struct serve_server *server)
                server->workers);
     }
     fflush(stdout);
+    serve_notify_send(&server->notify, "READY=1\nSTATUS=serving");
 }
 
 static int watch_signals(struct waiting *waiting, struct gs_loop *loop)
@@ -186,6 +199,8 @@ int serve_wait_with_children(struct serve_server *server, const struct serve_chi
         err = watch_certificates(&waiting, loop);
     if (!err)
         err = serve_table_evictor_start(&waiting.evictor, server, loop);
+    if (!err)
+        err = serve_progress_start(&waiting.progress, server, loop);
     for (struct serve_expiry *expiry = server->expiries; expiry; expiry = expiry->next)
         serve_expiry_start(expiry, expiry->shard, loop);
     if (!err) {
@@ -194,8 +209,10 @@ int serve_wait_with_children(struct serve_server *server, const struct serve_chi
         pthread_sigmask(SIG_SETMASK, &none, NULL);
         report_ready(server);
         err = gs_loop_run(loop);
+        serve_notify_send(&server->notify, "STOPPING=1");
     }
     block_late_signals();
+    serve_progress_stop(&waiting.progress);
     for (struct serve_expiry *expiry = server->expiries; expiry; expiry = expiry->next)
         serve_expiry_stop(expiry);
     gs_loop_free(loop);
