@@ -17,6 +17,7 @@ struct serve_address {
 
     int owner;          /* of its inherited sockets (serve/accept/inherited.h) */
     unsigned inherited; /* how many there are; 0: it has its own */
+    bool is_activated;  /* they are a service manager's */
     unsigned repeated;  /* how often it has been in the list of addresses before */
 };
 

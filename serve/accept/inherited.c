@@ -1,5 +1,7 @@
 #include "serve/accept/inherited.h"
 
+#include "serve/operations/number.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <gossamer/sys.h>
@@ -11,28 +13,14 @@
 
 /* ---- The environment ---- */
 
-/* Returns false if it is missing or no number up to max. */
-static bool parse_number(const char *text, unsigned long max, unsigned long *ret_number)
-{
-    char *end;
-    if (!text || *text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    unsigned long number = strtoul(text, &end, 10);
-    if (errno || *end || number > max)
-        return false;
-    *ret_number = number;
-    return true;
-}
-
 static int count_sockets(unsigned *ret_count, const char **ret_problem)
 {
     const char *pid = getenv("LISTEN_PID"), *fds = getenv("LISTEN_FDS");
-    unsigned long number;
+    uint64_t number;
     *ret_count = 0;
-    if (!pid || !fds || !parse_number(pid, INT32_MAX, &number) || number != (unsigned long)getpid())
+    if (!fds || !serve_is_number(pid, INT32_MAX, &number) || number != (uint64_t)getpid())
         return 0;
-    if (!parse_number(fds, SERVE_INHERITED_MAX, &number)) {
+    if (!serve_is_number(fds, SERVE_INHERITED_MAX, &number)) {
         *ret_problem = "LISTEN_FDS is not a number of descriptors";
         return -EINVAL;
     }

@@ -95,6 +95,14 @@ static int check_tls(const struct serve_options *options, const struct plan *pla
     return 0;
 }
 
+static bool is_bound(const struct serve_inherited *inherited, int owner)
+{
+    unsigned i = 0;
+    while (inherited->items[i].owner != owner)
+        i++;
+    return inherited->items[i].is_bound;
+}
+
 static int expand(struct serve_server *server, struct plan *plans, size_t count)
 {
     size_t columns = 0;
@@ -113,6 +121,7 @@ static int expand(struct serve_server *server, struct plan *plans, size_t count)
             address->owner = (int)i;
             address->inherited = plans[i].sockets;
             address->repeated = repeated;
+            address->is_activated = plans[i].sockets && !is_bound(&server->inherited, (int)i);
         }
     return 0;
 }
@@ -151,11 +160,13 @@ int serve_listening_init(struct serve_server *server)
 /* ---- The listeners ---- */
 
 /* Sets and columns are counted through together, so that each socket is in some set. */
-static int listen_at_inherited(const struct serve_server *server, const struct serve_address *at,
+static int listen_at_inherited(const struct serve_server *server, struct serve_address *at,
                                unsigned set)
 {
     unsigned n = (at->repeated * server->set_count + set) % at->inherited;
     int fd = serve_inherited_socket(&server->inherited, at->owner, n);
+    if (at->storage.ss_family == AF_UNIX && !at->is_activated && at->file_fd < 0)
+        serve_unix_socket_adopt(at);
     int err = serve_listener_adopt(fd, &at->storage, server->options);
     return err ? err : gs_sys_fcntl(fd, F_DUPFD_CLOEXEC, 0);
 }
@@ -197,13 +208,19 @@ int serve_listening_start(struct serve_server *server)
         if (server->listeners[i] < 0)
             return fail_to_listen(server, address, server->listeners[i]);
     }
-    serve_inherited_done(&server->inherited);
+    if (!server->generation.number) /* otherwise they are offered to the supervisor later */
+        serve_inherited_done(&server->inherited);
     return 0;
 }
 
-bool serve_listener_is_shared(const struct serve_server *server, unsigned address)
+bool serve_listener_is_shared(const struct serve_server *server, unsigned at)
 {
-    return server->addresses[address].inherited;
+    const struct serve_address *address = &server->addresses[at];
+    if (address->is_activated)
+        return true;
+    if (address->inherited)
+        return serve_generation_hands_over(&server->generation);
+    return server->drain && atomic_load(&server->drain->hands_over);
 }
 
 void serve_stop_listening(struct serve_server *server, unsigned set)
@@ -219,7 +236,8 @@ void serve_stop_listening(struct serve_server *server, unsigned set)
 void serve_listening_remove_files(struct serve_server *server)
 {
     for (unsigned i = 0; i < server->address_count; i++)
-        serve_unix_socket_remove(&server->addresses[i]);
+        if (!serve_listener_is_shared(server, i))
+            serve_unix_socket_remove(&server->addresses[i]);
 }
 
 void serve_listening_done(struct serve_server *server)

@@ -4,8 +4,10 @@
 #include "serve/arch/arch.h"
 #include "serve/operations/listening.h"
 #include "serve/operations/server.h"
+#include "serve/operations/supervisor.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -48,11 +50,24 @@ _Noreturn static void end_beside_log(struct serve_server *server, int status)
     _exit(status);
 }
 
+static int supervise(struct serve_options *options, char **environment)
+{
+    int status = serve_supervise(options, environment);
+    serve_options_done(options);
+    return status;
+}
+
 int gs_serve_main(int argc, char **argv)
 {
     struct serve_options options;
     struct serve_server server;
+    char **environment = serve_supervisor_environment();
+    if (serve_supervisor_is_resumed())
+        return serve_supervisor_resume(environment);
     int err = serve_options_parse(argc, argv, &options);
+    if (!err && options.supervises && !serve_generation_is_expected())
+        return supervise(&options, environment);
+    free(environment);
     if (err)
         return err == CLI_DONE ? 0 : 2;
     serve_addresses_save();
@@ -64,6 +79,7 @@ int gs_serve_main(int argc, char **argv)
     err = options.arch->run(&server);
     if (err)
         serve_error("%s failed: %s", options.arch->name, strerror(-err));
+    serve_watchdog_leave_log(&server);
     bool has_log_ended = serve_log_relay_stop(&server.log_relay);
     uint64_t cut_off = err ? 0 : report_end(&server);
     int status = err ? 1 : cut_off ? SERVE_EXIT_CUT_OFF : 0;

@@ -1,8 +1,10 @@
 #include "serve/operations/notify.h"
 
 #include "serve/log/error_log.h"
+#include "serve/operations/number.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gossamer/clock.h>
 #include <gossamer/sys.h>
 #include <poll.h>
@@ -48,38 +50,29 @@ static int connect_to(const char *word)
     return err;
 }
 
-static bool parse_number(const char *text, uint64_t max, uint64_t *ret_number)
-{
-    char *end;
-    if (!text || *text < '0' || *text > '9')
-        return false;
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    *ret_number = number;
-    return !errno && !*end && number <= max;
-}
-
 static uint64_t watchdog_time(void)
 {
     const char *pid = getenv("WATCHDOG_PID");
     uint64_t us, number;
-    if (!parse_number(getenv("WATCHDOG_USEC"), UINT64_MAX / GS_MICROSECOND - 1, &us))
+    if (!serve_is_number(getenv("WATCHDOG_USEC"), UINT64_MAX / GS_MICROSECOND - 1, &us))
         return 0;
-    if (pid && (!parse_number(pid, INT32_MAX, &number) || number != (uint64_t)getpid()))
+    if (pid && (!serve_is_number(pid, INT32_MAX, &number) || number != (uint64_t)getpid()))
         return 0;
     return us * GS_MICROSECOND;
 }
 
-void serve_notify_open(struct serve_notify *notify)
+void serve_notify_open(struct serve_notify *notify, int fd)
 {
     const char *word = getenv("NOTIFY_SOCKET");
     *notify = (struct serve_notify){.fd = -1};
-    if (word && *word) {
-        int fd = connect_to(word);
+    if (fd >= 0) {
+        fd = gs_sys_fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    } else if (word && *word) {
+        fd = connect_to(word);
         if (fd < 0)
             serve_warn("NOTIFY_SOCKET %s: %s", word, strerror(-fd));
-        notify->fd = fd < 0 ? -1 : fd;
     }
+    notify->fd = fd < 0 ? -1 : fd;
     if (notify->fd >= 0)
         notify->watchdog_ns = watchdog_time();
     unsetenv("NOTIFY_SOCKET");

@@ -16,8 +16,9 @@ struct serve_notify {
 };
 
 /* Take it from the environment, which is emptied of it. A socket that can't be connected is
- * reported on stderr. Called while there is one kernel thread. */
-void serve_notify_open(struct serve_notify *notify);
+ * reported on stderr. Called while there is one kernel thread. fd, if it is not -1, is used instead
+ * of NOTIFY_SOCKET, and stays the caller's. */
+void serve_notify_open(struct serve_notify *notify, int fd);
 void serve_notify_close(struct serve_notify *notify);
 
 /* state: one or more lines NAME=VALUE. Takes at most a tenth of a second. */

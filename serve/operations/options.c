@@ -73,6 +73,12 @@ static const struct cli_option table[] = {
      &words.no_eviction},
     {"drain-timeout", 0, "TIME", "time for requests in flight to complete after SIGTERM",
      CLI_DURATION, &parsed.drain_timeout_ns},
+    {"supervise", 0, NULL,
+     "start the server as another process: SIGHUP starts it anew, SIGUSR2 also the program, and no "
+     "client notices",
+     CLI_FLAG, &parsed.supervises},
+    {"start-timeout", 0, "TIME", "time for a server that --supervise starts to become ready",
+     CLI_DURATION, &parsed.start_timeout_ns, GS_MILLISECOND},
     {"certificate", 0, "FILE",
      "certificate chain for https://, PEM; clients choose among several by name, or get the first",
      CLI_LIST, &parsed.certificates, .group = "TLS"},
@@ -345,6 +351,7 @@ static void set_defaults(void)
     parsed = (struct serve_options){
         .backlog = 4096,
         .drain_timeout_ns = 30 * GS_SECOND,
+        .start_timeout_ns = 60 * GS_SECOND,
     };
     gs_http_options_default(&parsed.http);
     words.arch = serve_archs[0]->name;

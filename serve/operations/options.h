@@ -35,6 +35,8 @@ struct serve_options {
     uint64_t max_descriptors; /* of connections and of the files that they send */
     uint64_t backlog;
     uint64_t drain_timeout_ns;
+    bool supervises;           /* the process starts the server as another one (supervisor.h) */
+    uint64_t start_timeout_ns; /* of that one */
     bool defer_accept;
     bool evicts;      /* connections give way to clients that wait for a place */
     bool nonblocking; /* queue: no worker waits for a client */

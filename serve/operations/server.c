@@ -121,8 +121,10 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
                  "Strict-Transport-Security: max-age=%llu\r\n",
                  (unsigned long long)(options->hsts_ns / GS_SECOND));
     serve_descriptors_limit(options->max_descriptors);
-    serve_notify_open(&server->notify);
-    int err = serve_listening_init(server);
+    int err = serve_generation_open(&server->generation);
+    serve_notify_open(&server->notify, server->generation.control_fd);
+    if (!err)
+        err = serve_listening_init(server);
     if (!err)
         err = open_root(server);
     if (!err)
@@ -155,6 +157,7 @@ void serve_server_done(struct serve_server *server)
     serve_root_close(&server->root);
     (void)serve_log_relay_stop(&server->log_relay);
     serve_notify_close(&server->notify);
+    serve_generation_close(&server->generation);
     if (server->log_fd > 2)
         gs_sys_close(server->log_fd);
     if (server->counts)

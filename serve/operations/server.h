@@ -9,6 +9,7 @@
 #include "serve/log/error_log.h"
 #include "serve/log/log_relay.h"
 #include "serve/operations/certificates.h"
+#include "serve/operations/generation.h"
 #include "serve/operations/notify.h"
 #include "serve/operations/root.h"
 #include "serve/operations/watchdog.h"
@@ -50,6 +51,7 @@ struct serve_server {
     char fields[80]; /* of each response; "": none */
     struct serve_watchdog watchdog;
     struct serve_notify notify;
+    struct serve_generation generation;
     atomic_uint log_generation; /* how often this process has reopened the log */
 
     struct serve_bottleneck bottleneck;

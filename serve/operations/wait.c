@@ -36,6 +36,7 @@ struct waiting {
     struct gs_timer children_due; /* always active, so that setting it needs no memory */
     struct gs_timer look;         /* at the certificates' files */
     struct serve_progress progress;
+    struct gs_io supervisor;
 };
 
 static void reopen_log(struct waiting *waiting)
@@ -94,7 +95,7 @@ void serve_block_signals(void)
     ignore_signals();
 }
 
-static void report_ready(const struct serve_server *server)
+static void report_ready(struct serve_server *server)
 {
     if (!server->options->user && geteuid() == 0)
         serve_warn("running as root without --user: permissions of files are not respected");
@@ -111,6 +112,7 @@ static void report_ready(const struct serve_server *server)
                server->workers);
     }
     fflush(stdout);
+    serve_generation_offer(server);
     serve_notify_send(&server->notify, "READY=1\nSTATUS=serving");
 }
 
@@ -185,6 +187,28 @@ static int watch_certificates(struct waiting *waiting, struct gs_loop *loop)
     return gs_timer_start(&waiting->look, gs_loop_now(loop) + SERVE_CERTIFICATES_LOOK_NS);
 }
 
+/* It says nothing: its end of the socket was closed. */
+static void on_supervisor_gone(struct gs_io *io, unsigned events)
+{
+    struct waiting *waiting = io->watcher.data;
+    (void)events;
+    serve_error("the supervisor is gone");
+    atomic_store(&waiting->server->generation.page->is_ending, true);
+    gs_io_stop(io);
+    gs_loop_stop(io->watcher.loop);
+}
+
+static int watch_supervisor(struct waiting *waiting, struct gs_loop *loop)
+{
+    const struct serve_generation *generation = &waiting->server->generation;
+    if (!generation->number)
+        return 0;
+    gs_io_init(&waiting->supervisor, loop, on_supervisor_gone);
+    gs_io_set(&waiting->supervisor, generation->control_fd, GS_READ);
+    waiting->supervisor.watcher.data = waiting;
+    return gs_io_start(&waiting->supervisor);
+}
+
 int serve_wait_with_children(struct serve_server *server, const struct serve_children *children)
 {
     struct waiting waiting = {.server = server, .children = children};
@@ -199,6 +223,8 @@ int serve_wait_with_children(struct serve_server *server, const struct serve_chi
         err = watch_certificates(&waiting, loop);
     if (!err)
         err = serve_table_evictor_start(&waiting.evictor, server, loop);
+    if (!err)
+        err = watch_supervisor(&waiting, loop);
     if (!err)
         err = serve_progress_start(&waiting.progress, server, loop);
     for (struct serve_expiry *expiry = server->expiries; expiry; expiry = expiry->next)

@@ -16,6 +16,7 @@ struct gs_http_service {
     void *http2_block;                /* that its sessions share (http2/memory.c); NULL: none yet */
     struct gs_http2_desk *http2_desk; /* the same */
     int root_fd;
+    bool is_patient; /* see gs_http_conn_set_patient; read without a lock */
     struct gs_http_cache cache;
     struct gs_http_output *free_outputs;
     unsigned free_output_count;

@@ -8,6 +8,10 @@
 
 static struct serve_notify notify;
 
+/* Longer than an address of a Unix socket. */
+#define TEN "/123456789"
+#define LONG TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN TEN
+
 /* Returns a socket that receives what is sent to this address: a path, or "@" and a name. */
 static int manager_at(const char *word)
 {
@@ -42,7 +46,7 @@ static const char *own_name(void)
 TEST(messages_reach_an_abstract_address)
 {
     int fd = manager_at(own_name());
-    serve_notify_open(&notify);
+    serve_notify_open(&notify, -1);
     CHECK(!getenv("NOTIFY_SOCKET"));
     serve_notify_send(&notify, "READY=1");
     CHECK_STR(received(fd), "READY=1");
@@ -57,7 +61,7 @@ TEST(messages_reach_a_path)
     CHECK(mkdtemp(folder));
     snprintf(path, sizeof path, "%s/notify", folder);
     int fd = manager_at(path);
-    serve_notify_open(&notify);
+    serve_notify_open(&notify, -1);
     serve_notify_reloading(&notify);
     const char *text = received(fd);
     CHECK(!strncmp(text, "RELOADING=1\nMONOTONIC_USEC=", strlen("RELOADING=1\nMONOTONIC_USEC=")));
@@ -71,7 +75,7 @@ TEST(messages_reach_a_path)
 TEST(a_manager_that_is_gone_disturbs_nothing)
 {
     int fd = manager_at(own_name());
-    serve_notify_open(&notify);
+    serve_notify_open(&notify, -1);
     for (int i = 0; i < 4; i++)
         serve_notify_send(&notify, "STATUS=x");
     close(fd);
@@ -82,18 +86,11 @@ TEST(a_manager_that_is_gone_disturbs_nothing)
 
 TEST(addresses_that_are_none_are_reported_and_ignored)
 {
-    static const char *const words[] = {
-        "x",
-        "@",
-        "/",
-        "vsock:2:1",
-        "/nonesuch/socket",
-        "/aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
-        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
+    static const char *const words[] = {"x", "@", "/", "vsock:2:1", "/nonesuch/socket", LONG};
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         setenv("NOTIFY_SOCKET", words[i], 1);
         setenv("WATCHDOG_USEC", "1000", 1);
-        serve_notify_open(&notify);
+        serve_notify_open(&notify, -1);
         CHECK_EQ(notify.fd, -1);
         CHECK_EQ(notify.watchdog_ns, 0);
         CHECK(!getenv("WATCHDOG_USEC"));
@@ -121,7 +118,7 @@ TEST(the_time_of_the_watchdog_is_for_one_process)
         setenv("WATCHDOG_USEC", cases[i].us, 1);
         if (cases[i].pid)
             setenv("WATCHDOG_PID", cases[i].pid, 1);
-        serve_notify_open(&notify);
+        serve_notify_open(&notify, -1);
         CHECK_EQ(notify.watchdog_ns, cases[i].ns);
         CHECK(!getenv("WATCHDOG_PID"));
         serve_notify_close(&notify);
