@@ -34,6 +34,7 @@ struct gs_http_conn;
 struct gs_http_load;
 struct gs_http_output;
 struct gs_http_page;
+struct gs_http_site;
 
 /* ---- Options of an HTTP service ----
  *
@@ -49,10 +50,13 @@ struct gs_http_log_entry {
      * what was received of it. In a malformed request it may contain any byte except CR and LF,
      * even NUL. */
     const char *request_line, *referer, *user_agent;
+    const char *forwarded; /* of options.forwarded, with the values of several lines joined */
     size_t request_line_length;
     unsigned status;
     uint64_t body_bytes; /* of the response, that were sent */
     int64_t received;    /* wall-clock seconds at which the request was complete */
+    uint64_t started_ns; /* the same on the clock of now_ns; if several responses were sent at once,
+                          * of the first of them */
 };
 
 /* Called once a response has been sent, or once the connection ends before that. entry: NULL if
@@ -67,7 +71,8 @@ enum gs_http_refusal {
     GS_HTTP_REFUSED_LINK,       /* a symbolic link leads out of the root */
     GS_HTTP_REFUSED_LINK_LOOP,  /* too many symbolic links */
     GS_HTTP_REFUSED_PERMISSION, /* the kernel refuses access */
-    GS_HTTP_REFUSED_NO_INDEX,   /* a directory without an index file */
+    GS_HTTP_REFUSED_NO_INDEX,   /* a directory without an index file, */
+    GS_HTTP_REFUSED_LIST_SIZE,  /* a directory that has too many entries to be listed */
     GS_HTTP_REFUSED_KIND,       /* neither a regular file nor a directory */
     GS_HTTP_REFUSED_BYTES,      /* a control character, or a line that does not end with CR LF */
     GS_HTTP_REFUSED_LINE,       /* the request line */
@@ -97,8 +102,9 @@ struct gs_http_generator {
     void *data;
 };
 
-/* Bytes of the fields that are added to each response. */
-#define GS_HTTP_FIELDS_MAX 256
+/* Bytes and lines of the fields that are added to a response. */
+#define GS_HTTP_FIELDS_MAX 8192
+#define GS_HTTP_FIELD_LINES_MAX 64
 
 struct gs_http_options {
     size_t max_request_line;    /* bytes; above: 414 */
@@ -126,14 +132,19 @@ struct gs_http_options {
     bool (*may_open_more)(void);
     bool dotfiles;        /* serve names that begin with a dot */
     bool follow_symlinks; /* also those that lead out of the root */
+    uint8_t listing;      /* of directories without an index file, if there are no sites: 1 as HTML,
+                           * 2 as JSON; 0: they are refused */
     gs_http_log_fn *log;  /* NULL: no log */
     void *log_data;
+    const char *forwarded;       /* name, in lower case, of a field that the log gets; NULL: none */
     gs_http_refused_fn *refused; /* NULL: not called */
     void *refused_data;
     const char *fields;                         /* lines for each response, or NULL; borrowed */
     uint16_t redirect_port;                     /* of gs_http_conn_redirect */
     const struct gs_http_generator *generators; /* borrowed; they take precedence over files */
     unsigned generator_count;
+    const struct gs_http_site *sites; /* borrowed; private */
+    unsigned site_count;              /* 0: one site, for all hosts */
 };
 
 /* Get the defaults, which `gossamer serve` uses, too. */
@@ -157,6 +168,7 @@ struct gs_http_counts {
     uint64_t connections;
     uint64_t closed;        /* of these */
     uint64_t requests;      /* with a response, of whatever status */
+    uint64_t redirections;  /* responses of 300 to 399 */
     uint64_t client_errors; /* responses of 400 to 499 */
     uint64_t server_errors; /* responses of 500 and above */
     uint64_t bytes;         /* sent */
@@ -175,9 +187,11 @@ struct gs_http_counts {
 
 struct gs_http_service;
 
-/* Create a service; the options are copied. root_fd: the directory to serve; borrowed. counts: the
- * counters to update, for instance in memory shared between processes; borrowed. Returns 0,
- * -ENOMEM, or -EINVAL if the fields of the options are longer than GS_HTTP_FIELDS_MAX. */
+/* Create a service; the options are copied. root_fd: the directory to serve, unless there are
+ * sites; borrowed; -1: only generated pages are served. counts: the counters to update, for
+ * instance in memory shared between processes; borrowed. Returns 0, -ENOMEM, or -EINVAL if the
+ * fields of the options are more than may be, or the sites are not valid; -EEXIST if two of these
+ * are for the same host. */
 GS_API GS_MUST_CHECK int gs_http_service_new(const struct gs_http_options *options, int root_fd,
                                              struct gs_http_counts *counts,
                                              struct gs_http_service **ret_service);
@@ -366,7 +380,9 @@ enum gs_http_file_op_kind {
     GS_HTTP_FILE_STAT,
     GS_HTTP_FILE_READ,
     GS_HTTP_FILE_CLOSE,
-    GS_HTTP_FILE_GENERATE /* call generator->generate(bytes, n, generator->data) */
+    GS_HTTP_FILE_GENERATE, /* call generator->generate(bytes, n, generator->data) */
+    GS_HTTP_FILE_WORK      /* call work(data), which takes long; the result is 0, or why it was not
+                            * called */
 };
 struct gs_http_file_op {
     enum gs_http_file_op_kind kind;
@@ -378,6 +394,8 @@ struct gs_http_file_op {
     size_t n;
     uint64_t offset;
     const struct gs_http_generator *generator; /* generate */
+    void (*work)(void *data);                  /* work; on any kernel thread */
+    void *data;                                /* in the heap */
 };
 
 /* Get the next operation. Its memory belongs to the load and is valid until

@@ -146,6 +146,8 @@ void serve_generation_offer(struct serve_server *server)
     }
     for (unsigned i = 0; i < server->address_count; i++)
         add_own(&offer, server, i);
+    if (server->metrics_listener.fd >= 0 && !server->metrics_listener.is_inherited)
+        add(&offer, server->metrics_listener.fd);
     send_offer(&offer);
     server->generation.has_offered = true;
     serve_inherited_done(&server->inherited);

@@ -31,7 +31,7 @@ static int parse_words(const struct serve_options *options, struct plan *plans)
     for (size_t i = 0; i < options->listen.count; i++) {
         const char *problem, *word = options->listen.items[i];
         if (serve_address_parse(word, &plans[i].address, &problem))
-            return cli_fail(&serve_command, "--listen %s %s", word, problem);
+            return serve_options_refuse("--listen %s %s", word, problem);
     }
     return 0;
 }

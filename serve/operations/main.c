@@ -2,6 +2,7 @@
 
 #include "serve/accept/addresses.h"
 #include "serve/arch/arch.h"
+#include "serve/operations/check.h"
 #include "serve/operations/listening.h"
 #include "serve/operations/server.h"
 #include "serve/operations/supervisor.h"
@@ -65,11 +66,16 @@ int gs_serve_main(int argc, char **argv)
     if (serve_supervisor_is_resumed())
         return serve_supervisor_resume(environment);
     int err = serve_options_parse(argc, argv, &options);
-    if (!err && options.supervises && !serve_generation_is_expected())
+    if (!err && options.supervises && !options.is_check && !serve_generation_is_expected())
         return supervise(&options, environment);
     free(environment);
     if (err)
         return err == CLI_DONE ? 0 : 2;
+    if (options.is_check) {
+        int status = serve_check(&options);
+        serve_options_done(&options);
+        return status;
+    }
     serve_addresses_save();
     err = serve_server_init(&server, &options);
     if (err) {

@@ -6,6 +6,7 @@
 #include "serve/operations/listening.h"
 #include "serve/operations/metrics.h"
 #include "serve/operations/privileges.h"
+#include "serve/operations/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,18 +22,6 @@ static int fail(const char *what, const char *name, int err)
 {
     fprintf(stderr, "%s: %s %s: %s\n", serve_command.name, what, name, strerror(-err));
     return err;
-}
-
-static int open_root(struct serve_server *server)
-{
-    int err = serve_root_open(&server->root, server->options->root);
-    return err ? fail("can't serve", server->options->root, err) : 0;
-}
-
-static int check_root(const struct serve_server *server)
-{
-    int err = serve_root_check_access(&server->root);
-    return err ? fail("can't serve", server->options->root, err) : 0;
 }
 
 static int open_log(struct serve_server *server)
@@ -52,6 +41,14 @@ static int start_log_relay(struct serve_server *server)
 {
     int err = serve_log_relay_start(&server->log_relay, &server->log_state->losses);
     return err ? fail("can't start", "a thread for the access log", err) : 0;
+}
+
+static int open_metrics_listener(struct serve_server *server)
+{
+    const char *word = server->options->metrics_listen;
+    int err =
+        serve_metrics_listener_open(&server->metrics_listener, server->options, &server->inherited);
+    return err && err != -EINVAL ? fail("can't listen at", word, err) : err;
 }
 
 /* The memory that processes share. */
@@ -111,7 +108,7 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         .options = options,
         .workers = (unsigned)options->workers,
         .set_count = options->arch->has_single_listener ? 1 : (unsigned)options->workers,
-        .root = {.fd = -1},
+        .proc_fd = -1,
         .log_fd = -1,
         .bottleneck = options->bottleneck,
         .pid = getpid(),
@@ -121,12 +118,15 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
                  "Strict-Transport-Security: max-age=%llu\r\n",
                  (unsigned long long)(options->hsts_ns / GS_SECOND));
     serve_descriptors_limit(options->max_descriptors);
+    server->metrics_listener.fd = -1;
     int err = serve_generation_open(&server->generation);
     serve_notify_open(&server->notify, server->generation.control_fd);
     if (!err)
         err = serve_listening_init(server);
     if (!err)
-        err = open_root(server);
+        err = serve_sites_init(&server->sites, options);
+    if (!err)
+        err = serve_sites_open(&server->sites);
     if (!err)
         err = open_log(server);
     if (!err)
@@ -137,10 +137,16 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         err = add_generators(server);
     if (!err)
         err = serve_listening_start(server);
-    if (!err && options->user)
-        err = serve_drop_privileges(options->user);
+    if (!err && options->redirects)
+        serve_sites_redirect(&server->sites, serve_tls_port(server));
     if (!err)
-        err = check_root(server);
+        err = open_metrics_listener(server);
+    if (!err)
+        err = serve_drop_privileges(options->user, options->group);
+    if (!err)
+        err = serve_sites_check_access(&server->sites);
+    if (!err)
+        err = serve_sandbox_enter(server);
     if (!err)
         err = start_log_relay(server);
     if (err)
@@ -150,11 +156,16 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
 
 void serve_server_done(struct serve_server *server)
 {
+    if (server->drain && atomic_load(&server->drain->hands_over))
+        server->metrics_listener.address.file_fd = -1; /* the file is the next generation's */
     serve_listening_done(server);
+    serve_metrics_listener_close(&server->metrics_listener);
     if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
         gs_sys_close(server->bottleneck.fd);
     serve_certificates_close(&server->certificates);
-    serve_root_close(&server->root);
+    serve_sites_done(&server->sites);
+    if (server->proc_fd >= 0)
+        gs_sys_close(server->proc_fd);
     (void)serve_log_relay_stop(&server->log_relay);
     serve_notify_close(&server->notify);
     serve_generation_close(&server->generation);

@@ -95,6 +95,17 @@ void serve_block_signals(void)
     ignore_signals();
 }
 
+static void report_metrics(const struct serve_server *server)
+{
+    const struct serve_metrics_listener *listener = &server->metrics_listener;
+    const struct sockaddr *address = (const struct sockaddr *)&listener->address.storage;
+    char text[SERVE_ADDRESS_TEXT];
+    if (listener->fd < 0)
+        return;
+    serve_address_format(address, text);
+    printf("metrics on %s%s\n", address->sa_family == AF_UNIX ? "" : "http://", text);
+}
+
 static void report_ready(struct serve_server *server)
 {
     if (!server->options->user && geteuid() == 0)
@@ -111,6 +122,7 @@ static void report_ready(struct serve_server *server)
         printf("listening on %s%s (%s, %u workers)\n", scheme, text, server->options->arch->name,
                server->workers);
     }
+    report_metrics(server);
     fflush(stdout);
     serve_generation_offer(server);
     serve_notify_send(&server->notify, "READY=1\nSTATUS=serving");
@@ -224,6 +236,8 @@ int serve_wait_with_children(struct serve_server *server, const struct serve_chi
     if (!err)
         err = serve_table_evictor_start(&waiting.evictor, server, loop);
     if (!err)
+        err = serve_metrics_listener_start(&server->metrics_listener, server, loop);
+    if (!err)
         err = watch_supervisor(&waiting, loop);
     if (!err)
         err = serve_progress_start(&waiting.progress, server, loop);
@@ -241,6 +255,7 @@ int serve_wait_with_children(struct serve_server *server, const struct serve_chi
     serve_progress_stop(&waiting.progress);
     for (struct serve_expiry *expiry = server->expiries; expiry; expiry = expiry->next)
         serve_expiry_stop(expiry);
+    serve_metrics_listener_stop(&server->metrics_listener);
     gs_loop_free(loop);
     serve_watchdog_start(server);
     return err;

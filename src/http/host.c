@@ -118,3 +118,14 @@ bool gs_http_host_is_valid(struct gs_http_text value)
     return value.bytes[host] == ':' &&
            (!port.n || (gs_http_get_decimal(port, &number) && number <= 65535));
 }
+
+struct gs_http_text gs_http_host_name(struct gs_http_text value)
+{
+    size_t n = value.n;
+    while (n && gs_http_is(value.bytes[n - 1], GS_HTTP_DIGIT))
+        n--;
+    if (n && value.bytes[n - 1] == ':' &&
+        (value.bytes[0] != '[' || (n > 1 && value.bytes[n - 2] == ']')))
+        value.n = n - 1;
+    return value;
+}

@@ -1,6 +1,8 @@
 #include "http/load.h"
 
 #include "http/below.h"
+#include "http/listing_page.h"
+#include "http/rules.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +14,8 @@
 #define ATTEMPTS_MAX 4 /* for a file that changes while it is read */
 #define PARENTS_MAX 16 /* names of a path that may be missing below an absolute link */
 
-struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_directory, int root_fd,
+struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_directory,
+                                      const struct gs_http_site *site,
                                       const struct gs_http_options *options,
                                       struct gs_http_page *cached)
 {
@@ -27,9 +30,11 @@ struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_director
         .step = is_open ? GS_HTTP_LOAD_CHECK : GS_HTTP_LOAD_OPEN,
         .is_directory = is_directory,
         .follow_symlinks = options->follow_symlinks,
-        .root_fd = root_fd,
+        .site = site,
+        .root_fd = site->root_fd,
         .fd = -1,
         .portable_etags = options->portable_etags,
+        .dotfiles = options->dotfiles,
         .fields = options->fields,
         .max_cached_file = options->max_cached_file,
         .cached = cached ? gs_http_page_ref(cached) : NULL,
@@ -39,10 +44,11 @@ struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_director
 }
 
 struct gs_http_load *gs_http_load_new_generated(struct gs_http_text path,
+                                                const struct gs_http_site *site,
                                                 const struct gs_http_generator *generator)
 {
     static const struct gs_http_options none;
-    struct gs_http_load *load = gs_http_load_new(path, false, -1, &none, NULL);
+    struct gs_http_load *load = gs_http_load_new(path, false, site, &none, NULL);
     if (!load)
         return NULL;
     load->stat.st_size = (off_t)generator->max_size;
@@ -77,6 +83,7 @@ void gs_http_load_free(struct gs_http_load *load)
 static unsigned status_of_error(int64_t err)
 {
     switch (-err) {
+    case EBADF: /* there is no root */
     case ENOENT:
     case ENOTDIR:
     case ENAMETOOLONG:
@@ -223,7 +230,7 @@ static void on_open(struct gs_http_load *load, int64_t result)
     }
 }
 
-/* Without an index file the directory is not listed, if it exists. */
+/* Without an index file the directory is listed, or refused, if it exists. */
 static void on_open_directory(struct gs_http_load *load, int64_t result)
 {
     if (should_retry_open(load, result) || (result == -EXDEV && start_resolving(load)))
@@ -233,7 +240,63 @@ static void on_open_directory(struct gs_http_load *load, int64_t result)
         return;
     }
     load->fd = (int)result;
-    refuse(load, GS_HTTP_REFUSED_NO_INDEX);
+    if (load->listing)
+        load->step = GS_HTTP_LOAD_LIST;
+    else
+        refuse(load, GS_HTTP_REFUSED_NO_INDEX);
+}
+
+/* The result is the load's, so that it need not be on the stack of a thread that waits for it. */
+static void list(void *data)
+{
+    struct gs_http_load *load = data;
+    char *fields = malloc(GS_HTTP_FIELDS_MAX + 1);
+    load->work_err = fields ? 0 : -ENOMEM;
+    if (!fields)
+        return;
+    fields[gs_http_rules_fields(load->site, load->fields, load->path, true, fields)] = '\0';
+    const struct gs_http_listing_request request = {
+        .source = {.root_fd = load->root_fd,
+                   .fd = load->fd,
+                   .path = load->file,
+                   .dotfiles = load->dotfiles,
+                   .follow_symlinks = load->follow_symlinks},
+        .format = load->listing,
+        .is_negotiated = load->site->listing == GS_HTTP_LISTING_HTML,
+        .fields = fields,
+        .wall_ns = load->wall_ns};
+    load->work_err = gs_http_listing_page_new(&request, &load->page);
+    free(fields);
+}
+
+static void on_list(struct gs_http_load *load, int64_t result)
+{
+    int64_t err = result ? result : load->work_err;
+    if (!err) {
+        load->page->site = load->site;
+        finish(load, 200);
+    } else if (err == -E2BIG) {
+        refuse(load, GS_HTTP_REFUSED_LIST_SIZE);
+    } else {
+        fail(load, err);
+    }
+}
+
+/* With the fields that the rules of its site give it. */
+static struct gs_http_page *new_page(const struct gs_http_load *load, struct gs_http_text file,
+                                     unsigned flags)
+{
+    if (!load->site->rule_count)
+        return gs_http_page_new(file, &load->stat, load->fields, flags);
+    char *fields = malloc(GS_HTTP_FIELDS_MAX + 1);
+    if (!fields)
+        return NULL;
+    size_t skipped = load->attempt >= GS_HTTP_ATTEMPT_FALLBACK ? 2 : 0; /* "./" */
+    struct gs_http_text path = {file.bytes + skipped, file.n - skipped};
+    fields[gs_http_rules_fields(load->site, load->fields, path, true, fields)] = '\0';
+    struct gs_http_page *page = gs_http_page_new(file, &load->stat, fields, flags);
+    free(fields);
+    return page;
 }
 
 static void create_page(struct gs_http_load *load)
@@ -241,14 +304,15 @@ static void create_page(struct gs_http_load *load)
     bool is_small =
         (uint64_t)load->stat.st_size <= load->max_cached_file && load->attempts < ATTEMPTS_MAX;
     struct gs_http_text file = {load->file, strlen(load->file)};
-    load->page = gs_http_page_new(file, &load->stat, load->fields,
-                                  (is_small ? GS_HTTP_PAGE_IN_MEMORY : 0) |
-                                      (load->portable_etags ? GS_HTTP_PAGE_PORTABLE_ETAG : 0));
+    load->page = new_page(load, file,
+                          (is_small ? GS_HTTP_PAGE_IN_MEMORY : 0) |
+                              (load->portable_etags ? GS_HTTP_PAGE_PORTABLE_ETAG : 0));
     if (!load->page) {
         finish(load, 503);
         return;
     }
     load->page->path.n = load->path.n;
+    load->page->site = load->site;
     uint64_t unchanged_ns = gs_http_page_unchanged_ns(&load->stat, load->wall_ns);
     load->page->is_settled = unchanged_ns > GS_HTTP_SETTLED_NS;
     load->page->fresh_ns =
@@ -344,19 +408,27 @@ static void on_generate(struct gs_http_load *load, int64_t result)
     finish(load, result >= 0 ? 200 : result == -EAGAIN || result == -ENOMEM ? 503 : 500);
 }
 
+static struct gs_http_file_op open_of(const struct gs_http_load *load)
+{
+    bool is_directory = load->step == GS_HTTP_LOAD_OPEN_DIRECTORY;
+    return (struct gs_http_file_op){
+        .kind = GS_HTTP_FILE_OPEN,
+        .fd = load->root_fd,
+        .path = load->target    ? load->target
+                : load->file[0] ? load->file
+                                : ".",
+        .flags = (uint64_t)(O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) |
+                 (is_directory ? O_DIRECTORY : 0),
+        .resolve = RESOLVE_NO_MAGICLINKS | (load->follow_symlinks ? 0 : RESOLVE_BENEATH)};
+}
+
 bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op)
 {
     struct gs_http_file_op op = {.fd = load->fd};
     switch ((enum gs_http_load_step)load->step) {
     case GS_HTTP_LOAD_OPEN:
     case GS_HTTP_LOAD_OPEN_DIRECTORY:
-        op.kind = GS_HTTP_FILE_OPEN;
-        op.fd = load->root_fd;
-        op.path = load->target ? load->target : load->file[0] ? load->file : ".";
-        op.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-        if (load->step == GS_HTTP_LOAD_OPEN_DIRECTORY)
-            op.flags |= O_DIRECTORY;
-        op.resolve = RESOLVE_NO_MAGICLINKS | (load->follow_symlinks ? 0 : RESOLVE_BENEATH);
+        op = open_of(load);
         break;
     case GS_HTTP_LOAD_RESOLVE:
         op.kind = GS_HTTP_FILE_OPEN;
@@ -389,6 +461,11 @@ bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op
         op.generator = load->generator;
         op.bytes = load->page->body;
         op.n = load->generator->max_size;
+        break;
+    case GS_HTTP_LOAD_LIST:
+        op.kind = GS_HTTP_FILE_WORK;
+        op.work = list;
+        op.data = load;
         break;
     case GS_HTTP_LOAD_COMPLETE:
         return false;
@@ -428,6 +505,9 @@ void gs_http_load_set_result(struct gs_http_load *load, int64_t result)
     case GS_HTTP_LOAD_GENERATE:
         on_generate(load, result);
         break;
+    case GS_HTTP_LOAD_LIST:
+        on_list(load, result);
+        break;
     case GS_HTTP_LOAD_COMPLETE:
         break;
     }
@@ -448,6 +528,9 @@ static int64_t run_op(const struct gs_http_file_op *op)
         return gs_sys_close(op->fd);
     case GS_HTTP_FILE_GENERATE:
         return op->generator->generate(op->bytes, op->n, op->generator->data);
+    case GS_HTTP_FILE_WORK:
+        op->work(op->data);
+        return 0;
     }
     return -EINVAL;
 }

@@ -3,6 +3,7 @@
 #define GS_HTTP_LOAD_H
 
 #include "http/page.h"
+#include "http/site.h"
 
 #include <gossamer/http.h>
 
@@ -20,6 +21,8 @@
  *
  *   OPEN, OPEN_DIRECTORY --> RESOLVE* --> again       a symbolic link seems to lead out of the root
  *
+ *   OPEN_DIRECTORY --> LIST --> CLOSE                 directories are listed
+ *
  *   GENERATE --> COMPLETE                             a generated page */
 enum gs_http_load_step {
     GS_HTTP_LOAD_OPEN,
@@ -31,11 +34,22 @@ enum gs_http_load_step {
     GS_HTTP_LOAD_CHECK,
     GS_HTTP_LOAD_RESOLVE,
     GS_HTTP_LOAD_GENERATE,
+    GS_HTTP_LOAD_LIST,
     GS_HTTP_LOAD_COMPLETE,
+};
+
+/* What a request's load is for; several may follow each other (substitute.c). */
+enum gs_http_attempt {
+    GS_HTTP_ATTEMPT_FILE,       /* what the request asks for */
+    GS_HTTP_ATTEMPT_HTML,       /* the same with .html behind it, before */
+    GS_HTTP_ATTEMPT_FALLBACK,   /* what the site has in its place */
+    GS_HTTP_ATTEMPT_ERROR_PAGE, /* the page for failed_status */
 };
 
 struct gs_http_load {
     uint8_t step;
+    uint8_t attempt;
+    uint16_t failed_status;
     uint8_t attempts;
     uint8_t resumed_step; /* after RESOLVE */
     uint8_t parents;      /* names that RESOLVE has cut from the end of the path */
@@ -44,14 +58,18 @@ struct gs_http_load {
     bool is_taken;        /* by gs_http_conn_take_load */
     bool is_fresh;        /* the cached page: its path need not be looked up again */
     bool portable_etags;
+    bool dotfiles;
+    uint8_t listing;    /* enum gs_http_listing_format: how a directory is listed; 0: it is not */
     const char *fields; /* of the head of its page */
     unsigned status;    /* 200: page is complete; 301: a directory; or the status to refuse with */
-    enum gs_http_refusal refusal; /* if that is 403 or 404 */
+    enum gs_http_refusal refusal;    /* if that is 403 or 404 */
+    const struct gs_http_site *site; /* borrowed */
     int root_fd, fd;
     uint64_t started_ns; /* the loaded state of the file is as of this time or later */
     uint64_t wall_ns;    /* the same, by the wall clock */
     size_t max_cached_file;
     size_t read;
+    int work_err;                              /* of LIST */
     struct gs_http_page *cached;               /* to be revalidated; NULL: none */
     struct gs_http_page *page;                 /* the result */
     const struct gs_http_generator *generator; /* NULL: a file */
@@ -63,12 +81,14 @@ struct gs_http_load {
 
 /* path: normalised; copied. cached: NULL or the cached page, of which the load takes a reference of
  * its own. Returns NULL if memory is exhausted. */
-struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_directory, int root_fd,
+struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_directory,
+                                      const struct gs_http_site *site,
                                       const struct gs_http_options *options,
                                       struct gs_http_page *cached);
 
 /* The same for a generated page. */
 struct gs_http_load *gs_http_load_new_generated(struct gs_http_text path,
+                                                const struct gs_http_site *site,
                                                 const struct gs_http_generator *generator);
 
 /* NULL is accepted. */

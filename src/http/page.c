@@ -23,7 +23,9 @@ static void build_head(struct gs_http_page *page, char *start, const char *field
     char *at = put(start, "HTTP/1.1 200 OK\r\n" GS_HTTP_SERVER_FIELD "Date: ");
     memset(at, ' ', GS_HTTP_DATE_LENGTH);
     at = put(at + GS_HTTP_DATE_LENGTH, "\r\n");
+    page->fields.bytes = at;
     at = put(at, fields);
+    page->fields.n = (size_t)(at - page->fields.bytes);
     at = put(at, "Content-Type: ");
     at = put(at, page->media_type.bytes);
     at = put(at, "\r\nContent-Length: ");

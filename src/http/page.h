@@ -16,6 +16,8 @@
  * because the kernel lacks descriptors or memory. */
 #define GS_HTTP_STALE_IF_ERROR_NS (60 * GS_SECOND)
 
+struct gs_http_site;
+
 struct gs_http_page {
     atomic_uint references;
     uint32_t hash;
@@ -31,11 +33,14 @@ struct gs_http_page {
     int fd;            /* of a file that is too large to be kept in memory; otherwise -1 */
     bool is_settled;   /* it was read so long after the last change that a later one shows */
     bool is_generated; /* not a file: always sent in full, without validators, and not cached */
+    bool is_listing;   /* of a directory */
 
-    struct gs_http_text path; /* below the root, as gs_http_path_normalise returns it */
+    const struct gs_http_site *site; /* borrowed; NULL in tests only */
+    struct gs_http_text path;        /* below its root, as gs_http_path_normalise returns it */
 
     /* Parts of a response. */
     struct gs_http_text media_type;
+    struct gs_http_text fields;     /* those that the options and the site's rules add */
     struct gs_http_text validators; /* Last-Modified, ETag, Accept-Ranges, and the empty line */
     struct gs_http_text etag;
     struct gs_http_text head; /* all of a 200 response's, with a blank Date at GS_HTTP_PAGE_DATE */

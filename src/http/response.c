@@ -1,8 +1,10 @@
 #include "http/response.h"
 
 #include "http/condition.h"
+#include "http/host.h"
 #include "http/http2.h"
 #include "http/range.h"
+#include "http/redirect.h"
 #include "http/status.h"
 #include "http/token.h"
 
@@ -10,7 +12,7 @@
  * sending two. */
 #define COPY_MAX 2048
 
-#define LOCATION_MAX 4096
+#define LOCATION_MAX GS_HTTP_LOCATION_MAX
 #define HOST_MAX 255
 
 static void put(const struct gs_http_response *response, const char *text)
@@ -35,8 +37,7 @@ static void put_head_start(const struct gs_http_response *response, unsigned sta
         (struct gs_http_text){gs_http_service_date(response->service, response->now_ns),
                               GS_HTTP_DATE_LENGTH});
     put(response, "\r\n");
-    if (response->fields)
-        put(response, response->fields);
+    gs_http_output_put(response->output, response->fields);
 }
 
 static void put_connection(const struct gs_http_response *response)
@@ -124,26 +125,17 @@ static void put_location(const struct gs_http_response *response)
     put(response, "\r\n");
 }
 
-/* The host that the client has asked for, without its port; an IPv6 address has brackets. */
-static struct gs_http_text host_of(const struct gs_http_request *request)
-{
-    struct gs_http_text host = request->host;
-    const char *colon = memrchr(host.bytes, ':', host.n);
-    if (colon && !memchr(colon, ']', host.n - (size_t)(colon - host.bytes)))
-        host.n = (size_t)(colon - host.bytes);
-    return host;
-}
-
 bool gs_http_may_redirect(const struct gs_http_request *request)
 {
-    return request->host.bytes && host_of(request).n && host_of(request).n <= HOST_MAX;
+    struct gs_http_text host = gs_http_site_host(request);
+    return host.bytes && gs_http_host_name(host).n <= HOST_MAX;
 }
 
 static void put_https_location(const struct gs_http_response *response)
 {
-    unsigned port = response->service->options.redirect_port;
+    unsigned port = response->service->site->https_port;
     put(response, "Location: https://");
-    gs_http_output_put(response->output, host_of(response->request));
+    gs_http_output_put(response->output, gs_http_host_name(gs_http_site_host(response->request)));
     if (port != 443) {
         put(response, ":");
         put_decimal(response, port);
@@ -153,23 +145,40 @@ static void put_https_location(const struct gs_http_response *response)
     put(response, "\r\n");
 }
 
+static void put_found_location(const struct gs_http_response *response,
+                               struct gs_http_text location)
+{
+    put(response, "Location: ");
+    gs_http_output_put(response->output, location);
+    put(response, "\r\n");
+}
+
+/* Those that a status has. */
+static void put_fields_of(const struct gs_http_response *response, unsigned status)
+{
+    if (status == 405 || status == 200)
+        put(response, "Allow: GET, HEAD, OPTIONS\r\n");
+    if (status == 503)
+        put(response, "Retry-After: 1\r\n");
+}
+
 struct gs_http_response_info gs_http_respond_with_status(const struct gs_http_response *response,
                                                          unsigned status)
 {
-    if ((status == 301 || status == 308) &&
+    const struct gs_http_text *location = &response->service->wanted.location;
+    if (!location->bytes && (status == 301 || status == 308) &&
         escaped_length(response->request->target.path) > LOCATION_MAX)
         status = 414;
     const char *text = status == 200 ? "" : gs_http_status_text(status);
     size_t n = strlen(text);
     put_head_start(response, status);
-    if (status == 405 || status == 200)
-        put(response, "Allow: GET, HEAD, OPTIONS\r\n");
-    if (status == 301)
+    put_fields_of(response, status);
+    if (location->bytes)
+        put_found_location(response, *location);
+    else if (status == 301)
         put_location(response);
-    if (status == 308)
+    else if (status == 308)
         put_https_location(response);
-    if (status == 503)
-        put(response, "Retry-After: 1\r\n");
     if (n)
         put(response, "Content-Type: text/plain; charset=utf-8\r\n");
     put(response, "Content-Length: ");
@@ -385,14 +394,14 @@ static struct gs_http_response_info respond_partial(const struct gs_http_respons
     }
 }
 
-static struct gs_http_response_info respond_generated(const struct gs_http_response *response,
-                                                      struct gs_http_page *page)
+/* A page without validators, behind the fields that it has before. */
+static struct gs_http_response_info put_page(const struct gs_http_response *response,
+                                             struct gs_http_page *page, unsigned status)
 {
     uint64_t n = (uint64_t)page->stat.st_size;
-    put_head_start(response, 200);
     put(response, "Content-Type: ");
     gs_http_output_put(response->output, page->media_type);
-    put(response, "\r\nCache-Control: no-store\r\nContent-Length: ");
+    put(response, "\r\nContent-Length: ");
     put_decimal(response, n);
     put(response, "\r\n");
     put_connection(response);
@@ -400,7 +409,24 @@ static struct gs_http_response_info respond_generated(const struct gs_http_respo
     uint64_t body = response->output->end;
     if (!is_head_request(response))
         gs_http_output_put_body(response->output, page, 0, n);
-    return (struct gs_http_response_info){200, body};
+    return (struct gs_http_response_info){status, body};
+}
+
+static struct gs_http_response_info respond_generated(const struct gs_http_response *response,
+                                                      struct gs_http_page *page)
+{
+    put_head_start(response, 200);
+    put(response, "Cache-Control: no-store\r\n");
+    return put_page(response, page, 200);
+}
+
+struct gs_http_response_info
+gs_http_respond_with_error_page(const struct gs_http_response *response, struct gs_http_page *page,
+                                unsigned status)
+{
+    put_head_start(response, status);
+    put_fields_of(response, status);
+    return put_page(response, page, status);
 }
 
 struct gs_http_response_info gs_http_respond_with_page(const struct gs_http_response *response,

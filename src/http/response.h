@@ -5,15 +5,15 @@
 #include "http/request.h"
 #include "http/service.h"
 
-/* The context of a response. The output must have room for GS_HTTP_RESPONSE_BYTES and all its
- * segments, or for the smaller values if the response has no ranges. */
+/* The context of a response. The output must have room for GS_HTTP_RESPONSE_BYTES, the fields of
+ * the sites, and all its segments, or for the smaller values if the response has no ranges. */
 struct gs_http_response {
     struct gs_http_service *service;
     struct gs_http_output *output;
     const struct gs_http_request *request;
     struct gs_http_conn *conn;
-    const char *fields; /* lines for its head, or NULL */
-    bool keep_alive;    /* the connection stays open */
+    struct gs_http_text fields; /* lines for its head */
+    bool keep_alive;            /* the connection stays open */
     uint64_t now_ns;
 };
 
@@ -30,6 +30,11 @@ struct gs_http_response_info {
 /* Respond to a GET or HEAD for a page with 200, 206, 304, 412 or 416. */
 struct gs_http_response_info gs_http_respond_with_page(const struct gs_http_response *response,
                                                        struct gs_http_page *page);
+
+/* Respond with a page that keeps the status of an error; it has no validators and no ranges. */
+struct gs_http_response_info
+gs_http_respond_with_error_page(const struct gs_http_response *response, struct gs_http_page *page,
+                                unsigned status);
 
 /* Whether a redirect to https (308) can name the host that the request is for. */
 bool gs_http_may_redirect(const struct gs_http_request *request);

@@ -1,5 +1,8 @@
 #include "http/service.h"
 
+#include "http/redirect.h"
+#include "http/rules.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -24,26 +27,78 @@ void gs_http_options_default(struct gs_http_options *ret_options)
     };
 }
 
+/* What the constants for a head include. */
+#define USUAL_FIELDS 256
+
+/* Returns 0 or -EINVAL. */
+static int measure_fields(struct gs_http_service *service, const struct gs_http_site *site)
+{
+    const char *common = service->options.fields;
+    if (gs_http_site_problem(site, common))
+        return -EINVAL;
+    size_t n = gs_http_rules_max(site, common).bytes;
+    if (n > service->fields_room + USUAL_FIELDS)
+        service->fields_room = n - USUAL_FIELDS;
+    return 0;
+}
+
+/* A thousand sites may share theirs. */
+static bool has_same_settings(const struct gs_http_site *a, const struct gs_http_site *b)
+{
+    return a->rules == b->rules && a->rule_count == b->rule_count &&
+           a->error_pages == b->error_pages && a->error_page_count == b->error_page_count &&
+           a->redirects == b->redirects && a->redirect_count == b->redirect_count &&
+           a->fallback == b->fallback;
+}
+
+static int add_sites(struct gs_http_service *service)
+{
+    const struct gs_http_options *options = &service->options;
+    bool has_rules = false, has_redirects = false;
+    int err = gs_http_sites_init(&service->sites, options->sites, options->site_count);
+    for (unsigned i = 0; !err && i < options->site_count; i++) {
+        has_rules |= options->sites[i].rule_count > 0;
+        has_redirects |= options->sites[i].redirect_count || options->sites[i].clean_urls;
+        if (!i || !has_same_settings(&options->sites[i], &options->sites[i - 1]))
+            err = measure_fields(service, &options->sites[i]);
+    }
+    if (err)
+        return err;
+    service->site = service->sites.fallback;
+    service->site_fields = has_rules ? malloc(GS_HTTP_FIELDS_MAX) : NULL;
+    service->location = has_redirects ? malloc(GS_HTTP_LOCATION_MAX) : NULL;
+    bool is_complete =
+        (service->site_fields || !has_rules) && (service->location || !has_redirects);
+    return is_complete ? 0 : -ENOMEM;
+}
+
 int gs_http_service_new(const struct gs_http_options *options, int root_fd,
                         struct gs_http_counts *counts, struct gs_http_service **ret_service)
 {
-    if (options->fields && strlen(options->fields) > GS_HTTP_FIELDS_MAX)
-        return -EINVAL;
+    const char *fields = options->fields ? options->fields : "";
     struct gs_http_service *service = calloc(1, sizeof *service);
-    char *path = malloc(options->max_request_line + 1);
-    if (!service || !path) {
-        free(service);
-        free(path);
+    if (!service)
         return -ENOMEM;
-    }
-    service->options = *options;
-    service->counts = counts;
-    service->root_fd = root_fd;
-    service->path = path;
-    service->path_size = options->max_request_line + 1;
+    *service = (struct gs_http_service){
+        .options = *options,
+        .counts = counts,
+        .own = {.root_fd = root_fd,
+                .https_port = options->redirect_port,
+                .listing = options->listing},
+        .site = &service->own,
+        .fields = {fields, strlen(fields)},
+        .path = malloc(options->max_request_line + 1),
+        .path_size = options->max_request_line + 1,
+    };
     gs_http_cache_init(&service->cache, options->max_cache, options->max_cached_descriptors);
-    *ret_service = service;
-    return 0;
+    int err = service->path ? measure_fields(service, &service->own) : -ENOMEM;
+    if (!err && options->site_count)
+        err = add_sites(service);
+    if (err)
+        gs_http_service_free(service);
+    else
+        *ret_service = service;
+    return err;
 }
 
 void gs_http_service_free(struct gs_http_service *service)
@@ -51,6 +106,7 @@ void gs_http_service_free(struct gs_http_service *service)
     if (!service)
         return;
     gs_http_cache_done(&service->cache);
+    gs_http_sites_done(&service->sites);
     while (service->free_outputs) {
         struct gs_http_output *output = service->free_outputs;
         service->free_outputs = output->next_free;
@@ -58,6 +114,8 @@ void gs_http_service_free(struct gs_http_service *service)
     }
     free(service->http2_block);
     free(service->http2_desk);
+    free(service->site_fields);
+    free(service->location);
     free(service->path);
     free(service);
 }

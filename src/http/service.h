@@ -6,8 +6,22 @@
 #include "http/date.h"
 #include "http/http2.h"
 #include "http/output.h"
+#include "http/pattern.h"
+#include "http/site.h"
 
 #include <gossamer/http.h>
+
+/* What a request is for. */
+struct gs_http_wanted {
+    struct gs_http_text path;
+    bool is_directory;
+    bool is_fresh;                /* the page */
+    bool is_refused;              /* what was loaded is no answer: to be reported */
+    uint16_t status;              /* with GS_HTTP_AS_ERROR: of the page */
+    struct gs_http_text location; /* in place of the usual one for the status; absent: none */
+    const struct gs_http_generator *generator;
+    struct gs_http_page *page; /* in the cache; NULL: none */
+};
 
 struct gs_http_service {
     struct gs_http_options options;
@@ -15,16 +29,24 @@ struct gs_http_service {
     const struct gs_http2_operations *http2; /* NULL: not spoken */
     void *http2_block;                /* that its sessions share (http2/memory.c); NULL: none yet */
     struct gs_http2_desk *http2_desk; /* the same */
-    int root_fd;
-    bool is_patient; /* see gs_http_conn_set_patient; read without a lock */
+    bool is_patient;                  /* see gs_http_conn_set_patient; read without a lock */
+    struct gs_http_sites sites;       /* of the options; none: `own` is the only one */
+    struct gs_http_site own;
+    const struct gs_http_site *site; /* of the request that is being handled */
     struct gs_http_cache cache;
     struct gs_http_output *free_outputs;
     unsigned free_output_count;
     uint64_t wall_offset_ns; /* wall clock minus monotonic clock, modulo 2^64 */
     uint64_t date_until_ns;  /* when `date` expires */
     char date[GS_HTTP_DATE_LENGTH];
-    char *path; /* buffer for the path of the request that is being handled */
+    struct gs_http_text fields; /* of the options */
+    size_t fields_room;         /* for what the sites' rules add to a head */
+    char *site_fields;          /* buffer for a response without a file; NULL: there are no rules */
+    char *location;             /* buffer for where a request is redirected; NULL: none is */
+    char *path;                 /* buffer for the path of the request that is being handled */
     size_t path_size;
+    struct gs_http_wanted wanted;                    /* by that request */
+    char page_name[GS_HTTP_PATTERN_MAX + 3];         /* of the page in place of what it wanted */
     struct gs_http_range ranges[GS_HTTP_RANGES_MAX]; /* of the request that is being handled */
 };
 
@@ -53,7 +75,8 @@ static inline struct gs_http_output *gs_http_service_new_output(struct gs_http_s
 {
     struct gs_http_output *output = service->free_outputs;
     if (!output)
-        return gs_http_output_new(GS_HTTP_OUTPUT_SEGMENTS, GS_HTTP_OUTPUT_BYTES);
+        return gs_http_output_new(GS_HTTP_OUTPUT_SEGMENTS,
+                                  (uint32_t)(GS_HTTP_OUTPUT_BYTES + service->fields_room));
     service->free_outputs = output->next_free;
     service->free_output_count--;
     gs_http_output_init(output);

@@ -232,12 +232,11 @@ static int dial(struct gs_http_client *client, const struct gs_http_client_route
                 struct gs_http_client_host *host, uint64_t deadline_ns,
                 struct gs_http_client_connection **ret_connection)
 {
-    int err = gs_http_client_dial(client, route, deadline_ns, ret_connection);
+    int err = gs_http_client_dial(client, route, host, deadline_ns, ret_connection);
     if (gs_http_client_may_speak_http2(client, route))
         set_dials_freely(client, host, err || !(*ret_connection)->http2);
     if (err)
         return err;
-    (*ret_connection)->host = host;
     if ((*ret_connection)->http2)
         share(client, *ret_connection);
     return 0;
@@ -380,6 +379,8 @@ static void set_defaults(struct gs_http_client_options *options)
         options->max_idle = 1000;
     if (!options->idle_timeout_ns)
         options->idle_timeout_ns = 60 * GS_SECOND;
+    if (!options->connect_timeout_ns)
+        options->connect_timeout_ns = GS_NEVER;
     if (!options->max_redirects)
         options->max_redirects = 10;
     if (!options->max_decoded)

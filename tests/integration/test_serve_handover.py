@@ -246,7 +246,8 @@ def test_generations_end_with_their_supervisor(serve: Serve, root: Path) -> None
 
 
 def test_many_reloads_leave_no_descriptor_and_no_process(serve: Serve, root: Path) -> None:
-    server = supervised(serve, root, "--workers", "2", "--drain-timeout", "1s")
+    arguments = ("--drain-timeout", "1s", "--metrics", "/m", "--metrics-listen", "127.0.0.1:0")
+    server = supervised(serve, root, "--workers", "2", *arguments)
     reload(server)
     wait_for(lambda: living(server) == 1, server)
     before = len(list(open_files(server.pid)))
@@ -255,6 +256,9 @@ def test_many_reloads_leave_no_descriptor_and_no_process(serve: Serve, root: Pat
     wait_for(lambda: living(server) == 1, server)
     assert len(list(open_files(server.pid))) == before
     assert get(server.address, "/a.txt").body == b"hello\n"
+    metrics = [line for line in server.stdout_lines() if line.startswith("metrics on")]
+    assert len(metrics) == 22
+    assert len(set(metrics)) == 1
     # Signals in quick succession are joined.
     first = generations(server)[-1][0]
     for _ in range(50):
