@@ -97,9 +97,9 @@ static const struct cli_option table[] = {
     {"supervise", 0, NULL,
      "start the server as another process: SIGHUP replaces it, SIGUSR2 also the program, and no "
      "client notices",
-     CLI_FLAG, &parsed.supervises},
+     CLI_FLAG, &parsed.supervises, .example = "true"},
     {"start-timeout", 0, "TIME", "time for a server that --supervise starts to become ready",
-     CLI_DURATION, &parsed.start_timeout_ns, GS_MILLISECOND},
+     CLI_DURATION, &parsed.start_timeout_ns, GS_MILLISECOND, .example = "2m"},
     {"certificate", 0, "FILE",
      "certificate chain for https://, PEM; clients choose among several by name, or get the first",
      CLI_LIST, &parsed.certificates, .group = "TLS"},
