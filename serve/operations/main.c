@@ -51,6 +51,12 @@ _Noreturn static void end_beside_log(struct serve_server *server, int status)
     _exit(status);
 }
 
+/* Those with a file expect that it can be read again. */
+static bool is_supervised(const struct serve_options *options)
+{
+    return !options->is_check && (options->supervises || options->config.file);
+}
+
 static int supervise(struct serve_options *options, char **environment)
 {
     int status = serve_supervise(options, environment);
@@ -66,7 +72,7 @@ int gs_serve_main(int argc, char **argv)
     if (serve_supervisor_is_resumed())
         return serve_supervisor_resume(environment);
     int err = serve_options_parse(argc, argv, &options);
-    if (!err && options.supervises && !options.is_check && !serve_generation_is_expected())
+    if (!err && is_supervised(&options) && !serve_generation_is_expected())
         return supervise(&options, environment);
     free(environment);
     if (err)
