@@ -14,6 +14,11 @@ struct serve_address {
     socklen_t length;
     bool is_tls;
     int file_fd; /* the file of a Unix socket (serve/accept/unix_socket.h); -1: it is not bound */
+
+    int owner;          /* of its inherited sockets (serve/accept/inherited.h) */
+    unsigned inherited; /* how many there are; 0: it has its own */
+    bool is_activated;  /* they are a service manager's */
+    unsigned repeated;  /* how often it has been in the list of addresses before */
 };
 
 /* "[::]:80" and "*:80" are every address of IPv6 or of IPv4, and so is "80" of IPv4. Returns 0, or

@@ -150,11 +150,14 @@ static int wait_for(struct serve_listener_set *set, unsigned count, uint64_t tim
     return n > 0 && set->polls[EXTRA].revents ? -EINTR : 0;
 }
 
-/* Ends listening for all processes, no matter which of them have the sockets open. */
+/* Ends listening for all processes, no matter which of them have the sockets open. Sockets that
+ * other servers accept from stay as they are. */
 static int shut_down(struct serve_listener_set *set)
 {
-    for (unsigned i = 0; i < set->admission->server->address_count; i++)
-        gs_sys_shutdown(listener_at(set, i), SHUT_RDWR);
+    const struct serve_server *server = set->admission->server;
+    for (unsigned i = 0; i < server->address_count; i++)
+        if (!serve_listener_is_shared(server, i))
+            gs_sys_shutdown(listener_at(set, i), SHUT_RDWR);
     set->is_shut_down = true;
     return 0;
 }
@@ -211,9 +214,19 @@ static int accept_any(struct serve_listener_set *set, struct serve_accepted *acc
     return fd;
 }
 
+/* When the server ends, another generation may be the first to shut the listeners down. */
+static bool is_shut_down_by_another(const struct serve_listener_set *set, int err)
+{
+    const struct serve_generation *generation = &set->admission->server->generation;
+    return err == -EINVAL && generation->page && !serve_generation_hands_over(generation);
+}
+
 static int handle_accept_error(struct serve_listener_set *set, int err)
 {
     uint64_t drain_until_ns = atomic_load(&set->admission->drain_until_ns), now_ns = gs_clock_now();
+    if (is_shut_down_by_another(set, err))
+        return drain_until_ns == GS_NEVER ? wait_for(set, FIRST, SERVE_ACCEPT_PAUSE_NS)
+                                          : shut_down(set);
     enum serve_accept_action action = serve_accept_failed(err, &set->warned_ns, now_ns);
     if (action == SERVE_ACCEPT_AGAIN)
         return 0;

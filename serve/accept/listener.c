@@ -16,19 +16,24 @@ static int share_port(int fd)
     return gs_sys_setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
 }
 
+static int set_tcp_options(int fd, const struct serve_options *options)
+{
+    int on = 1, defer = options->defer_accept ? DEFER_SECONDS : 0, unsent = SERVE_UNSENT_MAX;
+    int err = gs_sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    if (!err)
+        err = gs_sys_setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
+    if (!err)
+        err = gs_sys_setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer, sizeof defer);
+    return err;
+}
+
 static int set_options(int fd, const struct serve_options *options, int family)
 {
-    int on = 1, defer = DEFER_SECONDS, unsent = SERVE_UNSENT_MAX;
+    int on = 1;
     int err = gs_sys_setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
     if (!err && family == AF_INET6)
         err = gs_sys_setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof on);
-    if (!err)
-        err = gs_sys_setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
-    if (!err)
-        err = gs_sys_setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent, sizeof unsent);
-    if (!err && options->defer_accept)
-        err = gs_sys_setsockopt(fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer, sizeof defer);
-    return err;
+    return err ? err : set_tcp_options(fd, options);
 }
 
 static int listen_unix(struct serve_address *address, const struct serve_options *options)
@@ -69,6 +74,13 @@ int serve_listen(struct serve_address *address, const struct serve_options *opti
         return fd;
     gs_sys_close(fd);
     return err;
+}
+
+int serve_listener_adopt(int fd, const struct sockaddr_storage *address,
+                         const struct serve_options *options)
+{
+    int err = address->ss_family == AF_UNIX ? 0 : set_tcp_options(fd, options);
+    return err ? err : gs_sys_listen(fd, (int)options->backlog);
 }
 
 int serve_listen_again(struct serve_address *address, int first,

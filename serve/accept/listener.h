@@ -28,4 +28,9 @@ GS_MUST_CHECK int serve_listen(struct serve_address *address, const struct serve
 GS_MUST_CHECK int serve_listen_again(struct serve_address *address, int first,
                                      const struct serve_options *options);
 
+/* Set the options of a socket that another process has opened, and that listens at this address.
+ * Returns 0 or -errno. */
+GS_MUST_CHECK int serve_listener_adopt(int fd, const struct sockaddr_storage *address,
+                                       const struct serve_options *options);
+
 #endif

@@ -19,14 +19,24 @@ static int remove_file(const struct serve_address *address)
     return (int)gs_syscall(SYS_unlinkat, AT_FDCWD, (long)path_of(address), 0, 0, 0, 0);
 }
 
-int serve_unix_socket_bind(int fd, struct serve_address *address)
+static int open_file(const struct serve_address *address)
 {
     struct open_how how = {.flags = O_PATH | O_NOFOLLOW | O_CLOEXEC};
+    return gs_sys_openat2(AT_FDCWD, path_of(address), &how);
+}
+
+int serve_unix_socket_bind(int fd, struct serve_address *address)
+{
     int err = gs_bind_unix(fd, (const struct sockaddr *)&address->storage, address->length);
     if (err)
         return err;
-    address->file_fd = gs_sys_openat2(AT_FDCWD, path_of(address), &how);
+    address->file_fd = open_file(address);
     return address->file_fd < 0 ? address->file_fd : 0;
+}
+
+void serve_unix_socket_adopt(struct serve_address *address)
+{
+    address->file_fd = open_file(address);
 }
 
 static bool is_still_there(const struct serve_address *address)

@@ -14,6 +14,9 @@
  * -EADDRINUSE if another server listens there or the file is no socket, or another -errno. */
 GS_MUST_CHECK int serve_unix_socket_bind(int fd, struct serve_address *address);
 
+/* The socket was bound by an earlier generation of this server, and its file becomes ours. */
+void serve_unix_socket_adopt(struct serve_address *address);
+
 /* Remove the file that serve_unix_socket_bind has created, if it is still there. Addresses of other
  * families, and those not bound or removed already, are ignored. */
 void serve_unix_socket_remove(struct serve_address *address);

@@ -86,7 +86,7 @@ static void on_accepted(void *data, const struct serve_accepted *accepted)
     gs_list_prepend(&worker->connections, &connection->link);
     worker->connection_count++;
     if (worker->is_draining)
-        gs_http_conn_disable_keep_alive(&connection->base.http);
+        serve_connection_announce_end(&connection->base);
     worker->transport->init(worker, connection);
     worker->first_turn(worker, connection);
 }

@@ -13,7 +13,7 @@ static void start_draining(struct event_worker *worker)
     worker->is_draining = true;
     GS_LIST_FOREACH (link, &worker->connections) {
         struct event_connection *connection = gs_container_of(link, struct event_connection, link);
-        gs_http_conn_disable_keep_alive(&connection->base.http);
+        serve_connection_announce_end(&connection->base);
     }
     serve_acceptors_cancel(&worker->acceptors);
 }

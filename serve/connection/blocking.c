@@ -92,7 +92,7 @@ static OWN_FRAME void drain(struct serve_blocking *blocking)
     blocking->is_draining = blocking->is_readable = true;
     if (blocking->calls->ignore_cancel)
         blocking->calls->ignore_cancel();
-    gs_http_conn_disable_keep_alive(&blocking->base.http);
+    serve_connection_announce_end(&blocking->base);
     if (serve_connection_wants(&blocking->base) & GS_HTTP_READ)
         receive(blocking, false);
     serve_connection_drain(&blocking->base, blocking->calls->now());

@@ -8,7 +8,7 @@ void serve_kernel_check_idle(struct serve_kernel *kernel, uint64_t now_ns)
         return;
     kernel->idle_limit_ns = GS_NEVER;
     if (gs_http_conn_is_idle(&kernel->blocking.base.http))
-        serve_connection_drain(&kernel->blocking.base, now_ns);
+        serve_connection_end_idle(&kernel->blocking.base, now_ns);
 }
 
 unsigned serve_blocking_events(const struct serve_blocking *blocking)

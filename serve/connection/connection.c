@@ -430,9 +430,31 @@ void serve_connection_shut_down(struct serve_connection *connection, uint64_t no
     gs_http_conn_shut_down(&connection->http, now_ns);
 }
 
+void serve_connection_end_idle(struct serve_connection *connection, uint64_t now_ns)
+{
+    serve_shard_enter(connection->shard, now_ns);
+    gs_http_conn_drain(&connection->http, now_ns);
+    serve_shard_leave(connection->shard);
+}
+
+static bool is_handed_over(const struct serve_connection *connection)
+{
+    const struct serve_drain *drain = connection->shard->drain;
+    return drain && atomic_load_explicit(&drain->hands_over, memory_order_relaxed);
+}
+
+void serve_connection_announce_end(struct serve_connection *connection)
+{
+    if (is_handed_over(connection))
+        gs_http_conn_set_patient(&connection->http);
+    gs_http_conn_disable_keep_alive(&connection->http);
+}
+
 void serve_connection_drain(struct serve_connection *connection, uint64_t now_ns)
 {
     serve_shard_enter(connection->shard, now_ns);
+    if (is_handed_over(connection))
+        gs_http_conn_set_patient(&connection->http);
     gs_http_conn_drain(&connection->http, now_ns);
     serve_shard_leave(connection->shard);
 }

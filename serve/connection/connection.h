@@ -123,8 +123,17 @@ void serve_connection_expire(struct serve_connection *connection, uint64_t now_n
 /* It is closed because the drain timeout has passed, whatever is in progress. */
 void serve_connection_cut_off(struct serve_connection *connection);
 
-/* The server drains. What has been received should be passed to HTTP before. */
+/* The server drains. What has been received should be passed to HTTP before. If another generation
+ * serves meanwhile, an idle connection has a few seconds for its next request, which its client may
+ * be sending. */
 void serve_connection_drain(struct serve_connection *connection, uint64_t now_ns);
+
+/* The server drains, and calls serve_connection_drain later: what is answered from now on is the
+ * connection's last response. */
+void serve_connection_announce_end(struct serve_connection *connection);
+
+/* It has been idle for too long. */
+void serve_connection_end_idle(struct serve_connection *connection, uint64_t now_ns);
 
 /* ---- To choose one that gives way to others (serve/accept/eviction.h) ---- */
 

@@ -1,12 +1,14 @@
 #include "serve/serve.h"
 
 #include "serve/accept/addresses.h"
-#include "serve/accept/unix_socket.h"
 #include "serve/arch/arch.h"
 #include "serve/operations/check.h"
+#include "serve/operations/listening.h"
 #include "serve/operations/server.h"
+#include "serve/operations/supervisor.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -45,16 +47,34 @@ static uint64_t report_end(const struct serve_server *server)
 /* The thread that writes the log waits for its disk, and uses the server when that answers. */
 _Noreturn static void end_beside_log(struct serve_server *server, int status)
 {
-    for (unsigned i = 0; i < server->address_count; i++)
-        serve_unix_socket_remove(&server->addresses[i]);
+    serve_listening_remove_files(server);
     _exit(status);
+}
+
+/* Those with a file expect that it can be read again. */
+static bool is_supervised(const struct serve_options *options)
+{
+    return !options->is_check && (options->supervises || options->config.file);
+}
+
+static int supervise(struct serve_options *options, char **environment)
+{
+    int status = serve_supervise(options, environment);
+    serve_options_done(options);
+    return status;
 }
 
 int gs_serve_main(int argc, char **argv)
 {
     struct serve_options options;
     struct serve_server server;
+    char **environment = serve_supervisor_environment();
+    if (serve_supervisor_is_resumed())
+        return serve_supervisor_resume(environment);
     int err = serve_options_parse(argc, argv, &options);
+    if (!err && is_supervised(&options) && !serve_generation_is_expected())
+        return supervise(&options, environment);
+    free(environment);
     if (err)
         return err == CLI_DONE ? 0 : 2;
     if (options.is_check) {
@@ -71,6 +91,7 @@ int gs_serve_main(int argc, char **argv)
     err = options.arch->run(&server);
     if (err)
         serve_error("%s failed: %s", options.arch->name, strerror(-err));
+    serve_watchdog_leave_log(&server);
     bool has_log_ended = serve_log_relay_stop(&server.log_relay);
     uint64_t cut_off = err ? 0 : report_end(&server);
     int status = err ? 1 : cut_off ? SERVE_EXIT_CUT_OFF : 0;

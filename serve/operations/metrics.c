@@ -280,6 +280,23 @@ static void put_stages(struct page *page)
     }
 }
 
+/* ---- Generations ---- */
+
+static void put_generations(struct page *page)
+{
+    const struct serve_generation *generation = &page->server->generation;
+    uint64_t draining, open;
+    if (!generation->number)
+        return;
+    serve_generation_count(generation, &draining, &open);
+    put_head(page, "generation", "gauge", "How often the supervisor has started the server.");
+    put_sample(page, "generation", "", generation->number);
+    put_head(page, "draining_generations", "gauge", "Earlier generations that still drain.");
+    put_sample(page, "draining_generations", "", draining);
+    put_head(page, "draining_connections", "gauge", "Their open connections.");
+    put_sample(page, "draining_connections", "", open);
+}
+
 static void put_poller(struct page *page)
 {
     char labels[64];
@@ -299,6 +316,7 @@ static int64_t make(char *bytes, size_t n, void *data)
     put_user_threads(&page);
     put_stages(&page);
     put_poller(&page);
+    put_generations(&page);
     if (page.server->queue_name) {
         put_head(&page, "queue", "gauge", "Connections in a queue of the architecture.");
         char labels[64];

@@ -5,13 +5,19 @@
 #include "serve/operations/server.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <gossamer/sys.h>
+#include <limits.h>
 #include <stdlib.h>
 
 #define BUFFER 4096
 
+/* Of its inherited socket; addresses for requests have lower numbers. */
+#define OWNER INT_MAX
+
 int serve_metrics_listener_open(struct serve_metrics_listener *listener,
-                                const struct serve_options *options)
+                                const struct serve_options *options,
+                                struct serve_inherited *inherited)
 {
     const char *problem;
     listener->fd = -1;
@@ -19,7 +25,15 @@ int serve_metrics_listener_open(struct serve_metrics_listener *listener,
         return 0;
     if (serve_address_parse(options->metrics_listen, &listener->address, &problem))
         return cli_fail(&serve_command, "--metrics-listen %s %s", options->metrics_listen, problem);
-    listener->fd = serve_listen(&listener->address, options, SERVE_ALONE);
+    if (serve_inherited_claim(inherited, &listener->address, OWNER)) {
+        listener->is_inherited = true;
+        listener->fd =
+            gs_sys_fcntl(serve_inherited_socket(inherited, OWNER, 0), F_DUPFD_CLOEXEC, 0);
+        if (listener->address.storage.ss_family == AF_UNIX)
+            serve_unix_socket_adopt(&listener->address);
+    } else {
+        listener->fd = serve_listen(&listener->address, options, SERVE_ALONE);
+    }
     return listener->fd < 0 ? listener->fd : 0;
 }
 

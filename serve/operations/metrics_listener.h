@@ -4,7 +4,7 @@
 #ifndef GS_SERVE_METRICS_LISTENER_H
 #define GS_SERVE_METRICS_LISTENER_H
 
-#include "serve/accept/address.h"
+#include "serve/accept/inherited.h"
 #include "serve/operations/options.h"
 
 #include <gossamer/http.h>
@@ -24,6 +24,7 @@ struct serve_metrics_connection {
 struct serve_metrics_listener {
     struct serve_address address;
     int fd; /* -1: there is none */
+    bool is_inherited;
     struct gs_http_counts counts;
     struct gs_http_service *service;
     struct gs_io io;
@@ -31,9 +32,11 @@ struct serve_metrics_listener {
     struct serve_metrics_connection *connections[SERVE_METRICS_CONNECTIONS];
 };
 
-/* Listen at the address of the options, if there is one. Returns 0 or -errno. */
+/* Listen at the address of the options, if there is one: by an inherited socket, if there is one at
+ * this address. Returns 0 or -errno. */
 GS_MUST_CHECK int serve_metrics_listener_open(struct serve_metrics_listener *listener,
-                                              const struct serve_options *options);
+                                              const struct serve_options *options,
+                                              struct serve_inherited *inherited);
 
 /* Serve the metrics, by this loop. Returns 0 or -errno. */
 GS_MUST_CHECK int serve_metrics_listener_start(struct serve_metrics_listener *listener,

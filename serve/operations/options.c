@@ -94,6 +94,12 @@ static const struct cli_option table[] = {
      &words.no_eviction, .example = "true"},
     {"drain-timeout", 0, "TIME", "time for requests in flight to complete after SIGTERM",
      CLI_DURATION, &parsed.drain_timeout_ns},
+    {"supervise", 0, NULL,
+     "start the server as another process: SIGHUP replaces it, SIGUSR2 also the program, and no "
+     "client notices",
+     CLI_FLAG, &parsed.supervises, .example = "true"},
+    {"start-timeout", 0, "TIME", "time for a server that --supervise starts to become ready",
+     CLI_DURATION, &parsed.start_timeout_ns, GS_MILLISECOND, .example = "2m"},
     {"certificate", 0, "FILE",
      "certificate chain for https://, PEM; clients choose among several by name, or get the first",
      CLI_LIST, &parsed.certificates, .group = "TLS"},
@@ -318,6 +324,8 @@ static int check_counts(void)
 static int choose_certificates(void)
 {
     size_t https = 0;
+    if (!parsed.listen.count && getenv("LISTEN_FDS"))
+        return check_counts(); /* the names of inherited sockets say which have TLS (listening.c) */
     for (size_t i = 0; i < parsed.listen.count; i++)
         https += !strncmp(parsed.listen.items[i], "https:", strlen("https:"));
     if (https && !parsed.certificates.count)
@@ -371,6 +379,7 @@ static void set_defaults(void)
     parsed = (struct serve_options){
         .backlog = 4096,
         .drain_timeout_ns = 30 * GS_SECOND,
+        .start_timeout_ns = 60 * GS_SECOND,
     };
     gs_http_options_default(&parsed.http);
     words.arch = serve_archs[0]->name;
@@ -540,8 +549,10 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
     parsed.defer_accept = !words.no_defer_accept;
     parsed.evicts = !words.no_eviction;
     *ret_options = parsed;
-    if (!parsed.listen.count)
+    if (!parsed.listen.count) {
         ret_options->listen = (struct cli_list){&default_address, 1};
+        ret_options->is_listen_default = true;
+    }
     return 0;
 }
 

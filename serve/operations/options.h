@@ -31,6 +31,7 @@ struct serve_options {
     bool is_check;              /* serve nothing */
     const struct serve_arch *arch;
     struct cli_list listen;             /* words of serve_address_parse */
+    bool is_listen_default;             /* it was not given */
     struct cli_list certificates, keys; /* files; without keys, they are with the certificates */
     struct cli_list ocsp;               /* files with a response for each certificate, or none */
     bool is_modern;                     /* TLS 1.3 only */
@@ -50,6 +51,8 @@ struct serve_options {
     uint64_t max_descriptors; /* of connections and of the files that they send */
     uint64_t backlog;
     uint64_t drain_timeout_ns;
+    bool supervises;           /* the process starts the server as another one (supervisor.h) */
+    uint64_t start_timeout_ns; /* of that one */
     bool defer_accept;
     bool evicts;      /* connections give way to clients that wait for a place */
     bool nonblocking; /* queue: no worker waits for a client */

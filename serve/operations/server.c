@@ -2,8 +2,8 @@
 
 #include "serve/connection/descriptors.h"
 
-#include "serve/accept/unix_socket.h"
 #include "serve/arch/arch.h"
+#include "serve/operations/listening.h"
 #include "serve/operations/metrics.h"
 #include "serve/operations/privileges.h"
 #include "serve/operations/sandbox.h"
@@ -43,47 +43,11 @@ static int start_log_relay(struct serve_server *server)
     return err ? fail("can't start", "a thread for the access log", err) : 0;
 }
 
-static int parse_addresses(struct serve_server *server)
-{
-    const struct cli_list *words = &server->options->listen;
-    server->addresses = calloc(words->count, sizeof *server->addresses);
-    if (!server->addresses)
-        return fail("can't start", "listening", -ENOMEM);
-    for (; server->address_count < words->count; server->address_count++) {
-        const char *problem;
-        const char *word = words->items[server->address_count];
-        if (serve_address_parse(word, &server->addresses[server->address_count], &problem))
-            return serve_options_refuse("--listen %s %s", word, problem);
-    }
-    return 0;
-}
-
-static int listen_all(struct serve_server *server)
-{
-    size_t count = (size_t)server->set_count * server->address_count;
-    server->listeners = calloc(count, sizeof *server->listeners);
-    if (!server->listeners)
-        return fail("can't start", "listening", -ENOMEM);
-    for (size_t i = 0; i < count; i++)
-        server->listeners[i] = -1;
-    for (size_t i = 0; i < count; i++) {
-        size_t at = i % server->address_count;
-        struct serve_address *address = &server->addresses[at];
-        server->listeners[i] =
-            i < server->address_count
-                ? serve_listen(address, server->options,
-                               server->set_count == 1 ? SERVE_ALONE : SERVE_FIRST)
-                : serve_listen_again(address, server->listeners[at], server->options);
-        if (server->listeners[i] < 0)
-            return fail("can't listen at", server->options->listen.items[at], server->listeners[i]);
-    }
-    return 0;
-}
-
 static int open_metrics_listener(struct serve_server *server)
 {
     const char *word = server->options->metrics_listen;
-    int err = serve_metrics_listener_open(&server->metrics_listener, server->options);
+    int err =
+        serve_metrics_listener_open(&server->metrics_listener, server->options, &server->inherited);
     return err && err != -EINVAL ? fail("can't listen at", word, err) : err;
 }
 
@@ -155,7 +119,10 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
                  (unsigned long long)(options->hsts_ns / GS_SECOND));
     serve_descriptors_limit(options->max_descriptors);
     server->metrics_listener.fd = -1;
-    int err = parse_addresses(server);
+    int err = serve_generation_open(&server->generation);
+    serve_notify_open(&server->notify, server->generation.control_fd);
+    if (!err)
+        err = serve_listening_init(server);
     if (!err)
         err = serve_sites_init(&server->sites, options);
     if (!err)
@@ -169,7 +136,7 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
     if (!err)
         err = add_generators(server);
     if (!err)
-        err = listen_all(server);
+        err = serve_listening_start(server);
     if (!err && options->redirects)
         serve_sites_redirect(&server->sites, serve_tls_port(server));
     if (!err)
@@ -187,25 +154,12 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
     return err;
 }
 
-void serve_stop_listening(struct serve_server *server, unsigned set)
-{
-    int *listeners = server->listeners + (size_t)set * server->address_count;
-    for (unsigned i = 0; i < server->address_count; i++) {
-        if (listeners[i] >= 0)
-            gs_sys_close(listeners[i]);
-        listeners[i] = -1;
-    }
-}
-
 void serve_server_done(struct serve_server *server)
 {
-    for (unsigned i = 0; server->listeners && i < server->set_count; i++)
-        serve_stop_listening(server, i);
-    for (unsigned i = 0; i < server->address_count; i++)
-        serve_unix_socket_remove(&server->addresses[i]);
+    if (server->drain && atomic_load(&server->drain->hands_over))
+        server->metrics_listener.address.file_fd = -1; /* the file is the next generation's */
+    serve_listening_done(server);
     serve_metrics_listener_close(&server->metrics_listener);
-    free(server->listeners);
-    free(server->addresses);
     if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
         gs_sys_close(server->bottleneck.fd);
     serve_certificates_close(&server->certificates);
@@ -213,6 +167,8 @@ void serve_server_done(struct serve_server *server)
     if (server->proc_fd >= 0)
         gs_sys_close(server->proc_fd);
     (void)serve_log_relay_stop(&server->log_relay);
+    serve_notify_close(&server->notify);
+    serve_generation_close(&server->generation);
     if (server->log_fd > 2)
         gs_sys_close(server->log_fd);
     if (server->counts)

@@ -3,12 +3,15 @@
 #define GS_SERVE_SERVER_H
 
 #include "serve/accept/eviction.h"
+#include "serve/accept/inherited.h"
 #include "serve/accept/listener.h"
 #include "serve/log/access_log.h"
 #include "serve/log/error_log.h"
 #include "serve/log/log_relay.h"
 #include "serve/operations/certificates.h"
+#include "serve/operations/generation.h"
 #include "serve/operations/metrics_listener.h"
+#include "serve/operations/notify.h"
 #include "serve/operations/sites.h"
 #include "serve/operations/watchdog.h"
 
@@ -32,8 +35,9 @@ struct serve_log_state {
 
 struct serve_server {
     const struct serve_options *options;
-    struct serve_address *addresses; /* one for each --listen */
+    struct serve_address *addresses; /* one for each --listen, or more (listening.h) */
     unsigned address_count;
+    struct serve_inherited inherited;
     unsigned workers;
     unsigned set_count; /* sets of listeners: one a worker, or one that the workers share */
     int *listeners;     /* set s listens at address a: listeners[s * address_count + a] */
@@ -48,6 +52,8 @@ struct serve_server {
     struct serve_certificates certificates;
     char fields[80]; /* of each response; "": none */
     struct serve_watchdog watchdog;
+    struct serve_notify notify;
+    struct serve_generation generation;
     atomic_uint log_generation; /* how often this process has reopened the log */
 
     struct serve_bottleneck bottleneck;
@@ -75,6 +81,10 @@ void serve_server_done(struct serve_server *server);
 
 /* The port of the first listener with TLS; 0: there is none. */
 uint16_t serve_tls_port(const struct serve_server *server);
+
+/* Whether others accept at the sockets of an address, too: one that hands them to us, or to whom
+ * we hand them. They are closed, but never shut down. */
+bool serve_listener_is_shared(const struct serve_server *server, unsigned address);
 
 /* Close the listeners of a set, so that no client waits for a server that drains. */
 void serve_stop_listening(struct serve_server *server, unsigned set);

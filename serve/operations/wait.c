@@ -4,6 +4,7 @@
 #include "serve/arch/arch.h"
 #include "serve/connection/expiry.h"
 #include "serve/log/error_log.h"
+#include "serve/operations/progress.h"
 
 #include <errno.h>
 #include <gossamer/loop.h>
@@ -34,13 +35,13 @@ struct waiting {
     struct serve_table_evictor evictor;
     struct gs_timer children_due; /* always active, so that setting it needs no memory */
     struct gs_timer look;         /* at the certificates' files */
+    struct serve_progress progress;
+    struct gs_io supervisor;
 };
 
-static void on_reopen_log(struct gs_signal *signal)
+static void reopen_log(struct waiting *waiting)
 {
-    struct waiting *waiting = signal->watcher.data;
     struct serve_server *server = waiting->server;
-    serve_certificates_look(&server->certificates, true);
     if (server->log_fd < 0)
         return;
     if (server->log_relay.has_thread) {
@@ -52,6 +53,18 @@ static void on_reopen_log(struct gs_signal *signal)
     server->log_generation = atomic_fetch_add(&server->log_state->generation, 1) + 1;
     if (waiting->children)
         waiting->children->log_reopened(waiting->children->data);
+}
+
+static void on_reopen_log(struct gs_signal *signal)
+{
+    struct waiting *waiting = signal->watcher.data;
+    bool is_reload = signal->number == SIGHUP;
+    if (is_reload)
+        serve_notify_reloading(&waiting->server->notify);
+    serve_certificates_look(&waiting->server->certificates, true);
+    reopen_log(waiting);
+    if (is_reload)
+        serve_notify_send(&waiting->server->notify, "READY=1");
 }
 
 void serve_reopen_log(struct serve_server *server)
@@ -93,11 +106,13 @@ static void report_metrics(const struct serve_server *server)
     printf("metrics on %s%s\n", address->sa_family == AF_UNIX ? "" : "http://", text);
 }
 
-static void report_ready(const struct serve_server *server)
+static void report_ready(struct serve_server *server)
 {
     if (!server->options->user && geteuid() == 0)
         serve_warn("running as root without --user: permissions of files are not respected");
     for (unsigned i = 0; i < server->address_count; i++) {
+        if (server->addresses[i].repeated)
+            continue;
         char text[SERVE_ADDRESS_TEXT];
         const struct sockaddr *address = (const struct sockaddr *)&server->addresses[i].storage;
         serve_address_format(address, text);
@@ -109,6 +124,8 @@ static void report_ready(const struct serve_server *server)
     }
     report_metrics(server);
     fflush(stdout);
+    serve_generation_offer(server);
+    serve_notify_send(&server->notify, "READY=1\nSTATUS=serving");
 }
 
 static int watch_signals(struct waiting *waiting, struct gs_loop *loop)
@@ -182,6 +199,28 @@ static int watch_certificates(struct waiting *waiting, struct gs_loop *loop)
     return gs_timer_start(&waiting->look, gs_loop_now(loop) + SERVE_CERTIFICATES_LOOK_NS);
 }
 
+/* It says nothing: its end of the socket was closed. */
+static void on_supervisor_gone(struct gs_io *io, unsigned events)
+{
+    struct waiting *waiting = io->watcher.data;
+    (void)events;
+    serve_error("the supervisor is gone");
+    atomic_store(&waiting->server->generation.page->is_ending, true);
+    gs_io_stop(io);
+    gs_loop_stop(io->watcher.loop);
+}
+
+static int watch_supervisor(struct waiting *waiting, struct gs_loop *loop)
+{
+    const struct serve_generation *generation = &waiting->server->generation;
+    if (!generation->number)
+        return 0;
+    gs_io_init(&waiting->supervisor, loop, on_supervisor_gone);
+    gs_io_set(&waiting->supervisor, generation->control_fd, GS_READ);
+    waiting->supervisor.watcher.data = waiting;
+    return gs_io_start(&waiting->supervisor);
+}
+
 int serve_wait_with_children(struct serve_server *server, const struct serve_children *children)
 {
     struct waiting waiting = {.server = server, .children = children};
@@ -198,6 +237,10 @@ int serve_wait_with_children(struct serve_server *server, const struct serve_chi
         err = serve_table_evictor_start(&waiting.evictor, server, loop);
     if (!err)
         err = serve_metrics_listener_start(&server->metrics_listener, server, loop);
+    if (!err)
+        err = watch_supervisor(&waiting, loop);
+    if (!err)
+        err = serve_progress_start(&waiting.progress, server, loop);
     for (struct serve_expiry *expiry = server->expiries; expiry; expiry = expiry->next)
         serve_expiry_start(expiry, expiry->shard, loop);
     if (!err) {
@@ -206,8 +249,10 @@ int serve_wait_with_children(struct serve_server *server, const struct serve_chi
         pthread_sigmask(SIG_SETMASK, &none, NULL);
         report_ready(server);
         err = gs_loop_run(loop);
+        serve_notify_send(&server->notify, "STOPPING=1");
     }
     block_late_signals();
+    serve_progress_stop(&waiting.progress);
     for (struct serve_expiry *expiry = server->expiries; expiry; expiry = expiry->next)
         serve_expiry_stop(expiry);
     serve_metrics_listener_stop(&server->metrics_listener);

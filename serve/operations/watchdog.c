@@ -1,15 +1,17 @@
 #include "serve/operations/watchdog.h"
 
-#include "serve/accept/unix_socket.h"
+#include "serve/operations/listening.h"
 #include "serve/operations/server.h"
 
-#include <errno.h>
 #include <gossamer/clock.h>
 #include <signal.h>
 #include <unistd.h>
 
 /* How long after the drain timeout the process ends: processes that are stuck are killed before. */
 #define LATE_NS (2 * GS_SECOND)
+
+/* Between two looks at what is left. */
+#define LOOK_NS (100 * GS_MILLISECOND)
 
 /* How long after that the kernel ends it: standard error may block, and a busy machine be slow. */
 #define KILL_NS (10 * GS_SECOND)
@@ -19,10 +21,9 @@ static struct timespec timespec_of(uint64_t ns)
     return (struct timespec){.tv_sec = (time_t)(ns / GS_SECOND), .tv_nsec = (long)(ns % GS_SECOND)};
 }
 
-/* Those that were cut off, and those that are open. */
-static uint64_t unfinished(const struct serve_server *server)
+static uint64_t count_open(const struct serve_server *server)
 {
-    uint64_t count = atomic_load(&server->drain->cut_off);
+    uint64_t count = 0;
     for (unsigned i = 0; i < server->workers; i++) {
         const struct gs_http_counts *counts = &server->counts[i].http;
         count += __atomic_load_n(&counts->connections, __ATOMIC_RELAXED);
@@ -34,21 +35,53 @@ static uint64_t unfinished(const struct serve_server *server)
 static void end_process(struct serve_server *server)
 {
     serve_error("a worker is stuck after the drain timeout: %llu connections were cut off",
-                (unsigned long long)unfinished(server));
-    for (unsigned i = 0; i < server->address_count; i++)
-        serve_unix_socket_remove(&server->addresses[i]);
+                (unsigned long long)(atomic_load(&server->drain->cut_off) + count_open(server)));
+    serve_listening_remove_files(server);
     _exit(SERVE_EXIT_CUT_OFF);
+}
+
+static void reopen_log_on_signal(struct serve_server *server)
+{
+    static const struct timespec now = {0};
+    sigset_t set;
+    sigemptyset(&set);
+    sigaddset(&set, SIGUSR1);
+    if (sigtimedwait(&set, NULL, &now) != SIGUSR1 || server->log_fd < 0)
+        return;
+    if (server->log_relay.has_thread)
+        serve_log_relay_reopen(&server->log_relay);
+    else
+        serve_access_log_reopen_or_warn(server->options->access_log, server->log_fd);
+}
+
+/* With the lock held. */
+static void look(struct serve_server *server)
+{
+    const struct serve_generation *generation = &server->generation;
+    if (generation->page)
+        atomic_store(&generation->page->places[generation->place].open, count_open(server));
+    if (server->notify.watchdog_ns)
+        serve_notify_send(&server->notify, "WATCHDOG=1");
+    if (!server->watchdog.is_log_over)
+        reopen_log_on_signal(server);
+}
+
+static uint64_t next_look(const struct serve_watchdog *watchdog)
+{
+    uint64_t next_ns = gs_clock_after(gs_clock_now(), LOOK_NS);
+    return next_ns < watchdog->until_ns ? next_ns : watchdog->until_ns;
 }
 
 static void *watch(void *data)
 {
     struct serve_server *server = data;
     struct serve_watchdog *watchdog = &server->watchdog;
-    struct timespec until = timespec_of(watchdog->until_ns);
-    int err = 0;
     pthread_mutex_lock(&watchdog->lock);
-    while (!watchdog->is_over && err != ETIMEDOUT)
-        err = pthread_cond_timedwait(&watchdog->changed, &watchdog->lock, &until);
+    while (!watchdog->is_over && gs_clock_now() < watchdog->until_ns) {
+        look(server);
+        struct timespec next = timespec_of(next_look(watchdog));
+        pthread_cond_timedwait(&watchdog->changed, &watchdog->lock, &next);
+    }
     bool is_over = watchdog->is_over;
     pthread_mutex_unlock(&watchdog->lock);
     if (!is_over)
@@ -84,16 +117,29 @@ void serve_watchdog_start(struct serve_server *server)
     struct serve_watchdog *watchdog = &server->watchdog;
     uint64_t late_ns = gs_clock_after(server->options->drain_timeout_ns, LATE_NS);
     pthread_condattr_t monotonic;
+    atomic_store(&server->drain->hands_over, server->generation.has_offered &&
+                                                 serve_generation_hands_over(&server->generation));
     atomic_store(&server->drain->is_draining, true);
     watchdog->until_ns = gs_clock_after(gs_clock_now(), late_ns);
-    if (watchdog->until_ns == GS_NEVER || pthread_condattr_init(&monotonic))
+    if (pthread_condattr_init(&monotonic))
         return;
-    start_timer(watchdog);
+    if (watchdog->until_ns != GS_NEVER)
+        start_timer(watchdog);
     watchdog->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     if (!pthread_cond_init(&watchdog->changed, &monotonic))
         watchdog->has_thread = start_thread(server);
     pthread_condattr_destroy(&monotonic);
+}
+
+void serve_watchdog_leave_log(struct serve_server *server)
+{
+    struct serve_watchdog *watchdog = &server->watchdog;
+    if (!watchdog->has_thread)
+        return;
+    pthread_mutex_lock(&watchdog->lock);
+    watchdog->is_log_over = true;
+    pthread_mutex_unlock(&watchdog->lock);
 }
 
 void serve_watchdog_stop(struct serve_server *server)

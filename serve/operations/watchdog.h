@@ -6,8 +6,10 @@
  *
  * Connections that are still busy at the drain timeout are closed by the architecture. A worker
  * that computes, or that the kernel does not let go, can't do that: so a thread of the watchdog's
- * own ends the process soon after the drain timeout. If that thread is stuck, too, because of the
- * file that standard error leads to, the kernel kills the process. */
+ * own ends the process soon after the drain timeout. Meanwhile it does what is to be done
+ * regularly: it counts the connections that are left, for the next generation's metrics, and
+ * reopens the log at SIGUSR1. If that thread is stuck, too, because of the file that standard
+ * error leads to, the kernel kills the process. */
 #ifndef GS_SERVE_WATCHDOG_H
 #define GS_SERVE_WATCHDOG_H
 
@@ -25,6 +27,7 @@ struct serve_server;
 /* In memory that the server's processes share; initially zero. */
 struct serve_drain {
     atomic_bool is_draining;
+    atomic_bool hands_over;    /* another generation has the listeners (generation.h) */
     _Atomic(uint64_t) cut_off; /* connections that were closed during an answer since then */
 };
 
@@ -36,12 +39,15 @@ struct serve_watchdog {
     timer_t kill;
     uint64_t until_ns;
     bool has_thread, has_timer;
-    bool is_over;
+    bool is_over, is_log_over;
 };
 
 /* Called once, in the process that waits for signals. What can't be started, because memory or
  * threads are exhausted, is left out: the thread or the kernel's timer. */
 void serve_watchdog_start(struct serve_server *server);
+
+/* The log is closed now: SIGUSR1 no longer reopens it. */
+void serve_watchdog_leave_log(struct serve_server *server);
 
 /* All connections are closed. It may not have been started. */
 void serve_watchdog_stop(struct serve_server *server);

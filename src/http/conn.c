@@ -211,6 +211,11 @@ static enum gs_http_conn_phase current_phase(const struct gs_http_conn *conn)
     return conn->requests ? GS_HTTP_PHASE_IDLE : GS_HTTP_PHASE_NEW;
 }
 
+static inline bool is_patient(const struct gs_http_conn *conn)
+{
+    return __builtin_expect(__atomic_load_n(&conn->service->is_patient, __ATOMIC_RELAXED), false);
+}
+
 /* The maximum duration of a phase. */
 static inline uint64_t phase_timeout(const struct gs_http_conn *conn, enum gs_http_conn_phase phase)
 {
@@ -220,7 +225,9 @@ static inline uint64_t phase_timeout(const struct gs_http_conn *conn, enum gs_ht
     case GS_HTTP_PHASE_HEAD:
         return options->header_timeout_ns;
     case GS_HTTP_PHASE_IDLE:
-        return options->idle_timeout_ns;
+        return is_patient(conn) && GS_HTTP_PATIENCE_NS < options->idle_timeout_ns
+                   ? GS_HTTP_PATIENCE_NS
+                   : options->idle_timeout_ns;
     case GS_HTTP_PHASE_SENDING:
     case GS_HTTP_PHASE_RECEIVING:
         return options->min_rate ? options->rate_window_ns : GS_NEVER;
@@ -288,7 +295,7 @@ static bool is_idle(const struct gs_http_conn *conn)
 static bool is_over(const struct gs_http_conn *conn)
 {
     if (!(conn->flags & GS_HTTP_CONN_EOF))
-        return is_idle(conn);
+        return is_idle(conn) && !is_patient(conn);
     return conn->state == GS_HTTP_CONN_BODY || (conn->state == GS_HTTP_CONN_HEAD && !conn->output);
 }
 
@@ -556,6 +563,14 @@ void gs_http_conn_drain(struct gs_http_conn *conn, uint64_t now_ns)
     if (gs_http2_speaks(conn) && !conn->output)
         gs_http2_resume(conn, now_ns);
     settle(conn, now_ns);
+    uint64_t until_ns = gs_clock_after(now_ns, GS_HTTP_PATIENCE_NS);
+    if (is_patient(conn) && is_idle(conn) && until_ns < conn->deadline_ns)
+        conn->deadline_ns = until_ns;
+}
+
+void gs_http_conn_set_patient(struct gs_http_conn *conn)
+{
+    __atomic_store_n(&conn->service->is_patient, true, __ATOMIC_RELAXED);
 }
 
 struct gs_http_load *gs_http_conn_take_load(struct gs_http_conn *conn)

@@ -145,4 +145,10 @@ void gs_http_flush_log(struct gs_http_conn *conn, bool all);
 /* Tell the access log that there is no memory for a response's line. */
 void gs_http_lose_log_line(const struct gs_http_conn *conn);
 
+/* Of all connections of the service, those of HTTP/1 that were promised keep-alive stay open when
+ * they drain: the client hears of it with its next response, for whose request, which may be on its
+ * way, there are GS_HTTP_PATIENCE_NS. */
+#define GS_HTTP_PATIENCE_NS (5 * GS_SECOND)
+void gs_http_conn_set_patient(struct gs_http_conn *conn);
+
 #endif

@@ -30,6 +30,7 @@ struct gs_http_service {
     const struct gs_http2_operations *http2; /* NULL: not spoken */
     void *http2_block;                /* that its sessions share (http2/memory.c); NULL: none yet */
     struct gs_http2_desk *http2_desk; /* the same */
+    bool is_patient;                  /* see gs_http_conn_set_patient; read without a lock */
     struct gs_http_sites sites;       /* of the options; none: `own` is the only one */
     struct gs_http_site own;
     const struct gs_http_site *site; /* of the request that is being handled */

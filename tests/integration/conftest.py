@@ -2,6 +2,7 @@
 
 import inspect
 import signal
+import socket
 import sys
 import traceback
 from collections.abc import Callable, Iterator
@@ -45,6 +46,16 @@ def sparse(file: Path, size: int) -> Path:
     return file
 
 
+def names_of(descriptors: tuple[int, ...]) -> set[object]:
+    """Return the addresses of IPv4 at which the descriptors listen."""
+    names = set()
+    for fd in descriptors:
+        with socket.socket(fileno=socket.dup(fd)) as one:
+            if one.family == socket.AF_INET:
+                names.add(one.getsockname())
+    return names
+
+
 class Starter:
     """Starts servers, and stops those that are still running at the end."""
 
@@ -61,23 +72,25 @@ class Starter:
         exact: bool = False,
         clients: int = CLIENTS,
         prefix: tuple[str, ...] = (),
+        inherits: tuple[int, ...] = (),
     ) -> Server:
         """Start a server for root, on a free port unless the arguments contain an address.
 
-        The prefix is a command that executes the server.
+        The prefix is a command that executes the server. It inherits listening descriptors, which
+        take the place of an address.
 
         If a worker serves one connection at a time, the server has as many workers as it may have
         clients at a time, not as requested, unless `exact`.
         """
         listens = arguments.count("--listen")
-        address = () if listens else ("--listen", "127.0.0.1:0")
+        address = () if listens or inherits else ("--listen", "127.0.0.1:0")
         output = self.folder / f"server-{len(self.servers)}"
         given = [*self.configuration.split(), *address, *arguments]
         if not exact:
             given = arguments_for(self.configuration, (*address, *arguments), clients)
-        server = Server.start(output, ["--arch", *given, str(root)], prefix)
+        server = Server.start(output, ["--arch", *given, str(root)], prefix, inherits)
         self.servers.append(server)
-        server.wait_until_ready(listens or 1)
+        server.wait_until_ready(listens or len(names_of(inherits)) or 1)
         return server
 
     def stop(self) -> None:

@@ -219,10 +219,16 @@ class Server:
     was_checked: bool = False
 
     @classmethod
-    def start(cls, folder: Path, arguments: Iterable[str], prefix: Iterable[str] = ()) -> "Server":
+    def start(
+        cls,
+        folder: Path,
+        arguments: Iterable[str],
+        prefix: Iterable[str] = (),
+        inherits: Iterable[int] = (),
+    ) -> "Server":
         """Start a server with these arguments; its output is written to files in the folder.
 
-        The prefix is a command that executes it.
+        The prefix is a command that executes it, and inherits these descriptors.
         """
         folder.mkdir(parents=True)
         # Without --poller, event loops are on epoll: io_uring has configurations of its own.
@@ -234,6 +240,7 @@ class Server:
                 stdout=out,
                 stderr=err,
                 env=environment,
+                pass_fds=tuple(inherits),
             )
         return cls(process, folder)
 
