@@ -1,5 +1,7 @@
 #include "http/service.h"
 
+#include "http/http2.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -56,8 +58,7 @@ void gs_http_service_free(struct gs_http_service *service)
         service->free_outputs = output->next_free;
         free(output);
     }
-    free(service->http2_block);
-    free(service->http2_desk);
+    gs_http2_service_done(service);
     free(service->path);
     free(service);
 }
