@@ -8,6 +8,12 @@
 /* What of the preface looks like the head of a request. */
 static const char preface_head[] = "PRI * HTTP/2.0\r\n\r\n";
 
+void gs_http2_service_done(struct gs_http_service *service)
+{
+    if (service->http2)
+        service->http2->free_shared(service->http2_block, service->http2_desk);
+}
+
 void gs_http2_expect(struct gs_http_conn *conn)
 {
     conn->flags |= GS_HTTP_CONN_NOT_HTTP1;

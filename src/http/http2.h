@@ -21,6 +21,7 @@ struct gs_http2 {
     bool is_over;       /* once all output is sent, the connection ends */
 };
 
+struct gs_http2_desk;
 struct gs_http2_operations {
     /* Start a session, which wants to send its settings. Returns NULL if memory is exhausted. */
     struct gs_http2 *(*start)(struct gs_http_conn *conn, uint64_t now_ns);
@@ -39,6 +40,10 @@ struct gs_http2_operations {
     /* Whether it may keep this open file until it was sent, too. */
     bool (*may_keep)(struct gs_http_conn *conn, const struct gs_http_page *page);
 
+    /* Free what the sessions of a service have shared, after the last one: its members http2_block
+     * and http2_desk. */
+    void (*free_shared)(void *block, struct gs_http2_desk *desk);
+
     /* End the session: the peer was too slow, or idle for too long. */
     void (*end)(struct gs_http_conn *conn, uint64_t now_ns);
 };
@@ -55,7 +60,10 @@ void gs_http2_expect(struct gs_http_conn *conn);
  * received. */
 void gs_http2_forbid(struct gs_http_conn *conn);
 
-/* ---- For conn.c ---- */
+/* ---- For service.c and conn.c ---- */
+
+/* Free what its sessions have shared. */
+void gs_http2_service_done(struct gs_http_service *service);
 
 /* How long a peer has to answer when the connection drains. */
 #define GS_HTTP2_DRAINING_NS GS_SECOND

@@ -1,6 +1,7 @@
 #include "http/service.h"
 
 #include "http/cors.h"
+#include "http/http2.h"
 #include "http/redirect.h"
 #include "http/rules.h"
 
@@ -113,8 +114,7 @@ void gs_http_service_free(struct gs_http_service *service)
         service->free_outputs = output->next_free;
         free(output);
     }
-    free(service->http2_block);
-    free(service->http2_desk);
+    gs_http2_service_done(service);
     free(service->site_fields);
     free(service->location);
     free(service->path);

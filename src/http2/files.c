@@ -447,6 +447,7 @@ const struct gs_http2_operations *gs_http2_operations(void)
     static const struct gs_http2_operations operations = {
         .start = start,
         .free = free_session,
+        .free_shared = gs_http2_free_shared,
         .receive = receive,
         .resume = resume,
         .loaded = loaded,

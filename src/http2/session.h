@@ -172,6 +172,12 @@ static inline struct gs_http2_session *gs_http2_session_of(struct gs_http_conn *
 /* libnghttp2's allocator for the session. */
 void gs_http2_memory_init(struct gs_http2_session *session);
 
+/* What the sessions of a service have shared (http/http2.h). */
+void gs_http2_free_shared(void *block, struct gs_http2_desk *desk);
+
+/* Of that, only the memory that is not in use; for tests, too. NULL is accepted. */
+void gs_http2_free_spares(struct gs_http2_desk *desk);
+
 /* Before libnghttp2 is called: it finds the session's tables. Returns false if memory is exhausted:
  * then the session must end before another one runs. */
 bool gs_http2_take_desk(struct gs_http2_session *session);
