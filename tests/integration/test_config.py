@@ -12,16 +12,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from server import ROOT, Server, TlsAddress, architectures, arguments_for, program, run_serve
+from server import ROOT, Server, TlsAddress, architectures, arguments_for, has_yaml, run_serve
 
 from tls import make_certificate, make_response
 
 PAGE = ROOT / "docs/serve.md"
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
-pytestmark = pytest.mark.skipif(
-    b"yaml_parser_parse" not in Path(program()).read_bytes(), reason="built without libyaml"
-)
+pytestmark = pytest.mark.skipif(not has_yaml(), reason="built without libyaml")
 
 # What else stands in a file that has a setting of the server.
 TLS = 'listen: ["https://*:443"]'
