@@ -60,7 +60,7 @@ static const struct serve_setting cors_rows[] = {
     {"exposed", .kind = CLI_TEXT, .offset = offsetof(struct serve_config_cors, exposed),
      .help = "fields of responses that pages may read beside the usual ones", .example = "ETag"},
     {"max_age", .kind = CLI_DURATION, .offset = offsetof(struct serve_config_cors, max_age_ns),
-     .min = GS_SECOND, .max = 24 * 3600 * GS_SECOND,
+     .min = GS_SECOND, .max = GS_SECOND * 24 * 3600,
      .help = "how long browsers may keep what they were told", .example = "2h"},
     {"credentials", .kind = CLI_FLAG, .offset = offsetof(struct serve_config_cors, credentials),
      .help = "allow requests with cookies and passwords; not with the origin \"*\"",

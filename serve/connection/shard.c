@@ -49,6 +49,7 @@ static int init(struct serve_shard *shard, struct serve_server *server,
     if (server->log_fd >= 0) {
         options.log = serve_connection_log;
         options.log_data = &shard->log;
+        options.logs_host = shard->log.format.member_count > 0;
     }
     if (serve_error_log_level() >= SERVE_LOG_INFO) {
         options.refused = serve_refusals_report;

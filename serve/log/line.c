@@ -155,6 +155,11 @@ static char *put_client(char *out, const struct serve_log_line *line)
     return put_text(out, 2 * SHORT_MAX, line->client);
 }
 
+static char *put_host(char *out, const struct serve_log_line *line)
+{
+    return put_text(out, SERVE_LOG_NAME_MAX, line->entry->host);
+}
+
 static char *put_method(char *out, const struct serve_log_line *line)
 {
     struct parts parts = split(line->entry);
@@ -223,6 +228,7 @@ static const struct {
 } members[] = {
     {"time", put_time},
     {"client", put_client},
+    {"host", put_host},
     {"method", put_method},
     {"target", put_target},
     {"protocol", put_protocol},
@@ -279,7 +285,7 @@ static const char *add_members(struct serve_log_format *format, const char *list
     while (list) {
         size_t n = strcspn(list, ",");
         if (!add_member(format, list, n))
-            return "has a name twice, or one that is none of time, client, method, target, "
+            return "has a name twice, or one that is none of time, client, host, method, target, "
                    "protocol, status, bytes, duration, referer, user_agent, tls_version, "
                    "tls_cipher and server_name";
         list = list[n] ? list + n + 1 : NULL;

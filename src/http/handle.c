@@ -4,52 +4,15 @@
 
 #include "http/cors.h"
 #include "http/http2.h"
+#include "http/listing.h"
 #include "http/load.h"
-#include "http/response.h"
+#include "http/record.h"
 #include "http/rules.h"
 
 #include <errno.h>
 #include <stdlib.h>
 
-/* ---- Counters and access log ---- */
-
-static char *copy(char **at, struct gs_http_text text)
-{
-    if (!text.bytes)
-        return NULL;
-    char *start = *at;
-    memcpy(start, text.bytes, text.n);
-    start[text.n] = '\0';
-    *at += text.n + 1;
-    return start;
-}
-
-/* The memory of all lines of the field that names a client. */
-static size_t forwarded_size(const struct gs_http_options *options, struct gs_http_text fields)
-{
-    struct gs_http_text value;
-    size_t n = 0;
-    while (options->forwarded && gs_http_field_next(&fields, options->forwarded, &value))
-        n += value.n + 1;
-    return n;
-}
-
-/* Lines of a list are one list (RFC 9110, 5.2). Returns NULL if there is none. */
-static char *copy_forwarded(char *at, const struct gs_http_options *options,
-                            struct gs_http_text fields)
-{
-    struct gs_http_text value;
-    char *start = at;
-    while (options->forwarded && gs_http_field_next(&fields, options->forwarded, &value)) {
-        memcpy(at, value.bytes, value.n);
-        at += value.n;
-        *at++ = ',';
-    }
-    if (at == start)
-        return NULL;
-    at[-1] = '\0';
-    return start;
-}
+/* ---- Counters ---- */
 
 static void count_response(struct gs_http_counts *counts, unsigned status)
 {
@@ -61,74 +24,18 @@ static void count_response(struct gs_http_counts *counts, unsigned status)
                       1);
 }
 
-/* Not inlined: the stack that it needs is not part of its caller's. */
-static __attribute__((noinline)) void add_log_record(const struct gs_http_response *response,
-                                                     struct gs_http_response_info info)
-{
-    struct gs_http_service *service = response->service;
-    const struct gs_http_request *request = response->request;
-    struct gs_http_output *output = response->output;
-    struct gs_http_text host = {NULL, 0};
-    if (service->options.logs_host)
-        host = gs_http_site_host(request);
-    size_t n = request->line.n + request->referer.n + request->user_agent.n + host.n + 4 +
-               forwarded_size(&service->options, request->fields);
-    struct gs_http_log_record *record = malloc(sizeof *record + n);
-    if (!record) { /* the response is more important than its log entry */
-        gs_http_lose_log_line(response->conn);
-        return;
-    }
-    char *at = (char *)(record + 1);
-    *record = (struct gs_http_log_record){.body = info.body, .end = output->end};
-    record->entry = (struct gs_http_log_entry){
-        .request_line = copy(&at, request->line),
-        .request_line_length = request->line.n,
-        .referer = copy(&at, request->referer),
-        .user_agent = copy(&at, request->user_agent),
-        .host = copy(&at, host),
-        .forwarded = copy_forwarded(at, &service->options, request->fields),
-        .status = info.status,
-        .received = gs_http_service_wall_seconds(service, response->now_ns),
-    };
-    *output->last_log_record = record;
-    output->last_log_record = &record->next;
-}
-
 static void record_response(const struct gs_http_response *response,
                             struct gs_http_response_info info)
 {
     count_response(response->service->counts, info.status);
     response->output->responses++;
     if (response->service->options.log && !response->is_quiet)
-        add_log_record(response, info);
-}
-
-__attribute__((noinline)) void gs_http_lose_log_line(const struct gs_http_conn *conn)
-{
-    const struct gs_http_options *options = &conn->service->options;
-    options->log(conn, NULL, options->log_data);
-}
-
-void gs_http_flush_log(struct gs_http_conn *conn, bool all)
-{
-    struct gs_http_output *output = conn->output;
-    const struct gs_http_options *options = &conn->service->options;
-    while (output->log_records && (all || output->log_records->end <= output->position)) {
-        struct gs_http_log_record *record = output->log_records;
-        uint64_t sent = output->position < record->end ? output->position : record->end;
-        record->entry.body_bytes = sent > record->body ? sent - record->body : 0;
-        record->entry.started_ns = output->started_ns;
-        options->log(conn, &record->entry, options->log_data);
-        output->log_records = record->next;
-        if (!output->log_records)
-            output->last_log_record = &output->log_records;
-        free(record);
-    }
+        gs_http_add_log_record(response, info);
 }
 
 /* ---- Sites and paths ---- */
 
-/* Not inlined, for the same reason. */
+/* Not inlined: the stack that it needs is not part of its caller's. */
 static __attribute__((noinline)) const struct gs_http_site *
 find_site(const struct gs_http_service *service, const struct gs_http_request *request)
 {
@@ -394,6 +301,28 @@ report_path(struct gs_http_service *service, const struct gs_http_request *reque
         report_refusal(&service->options, status, GS_HTTP_REFUSED_PATH, request->line);
 }
 
+/* The format in which the client gets the listing of a directory, if it is one. Where people are
+ * served, a client gets JSON if it accepts that and not HTML by name. */
+static uint8_t listing_format(const struct gs_http_site *site,
+                              const struct gs_http_request *request)
+{
+    struct gs_http_text fields = request->fields, value;
+    bool has_json = false;
+    while (site->listing == GS_HTTP_LISTING_HTML && gs_http_field_next(&fields, "accept", &value)) {
+        if (memmem(value.bytes, value.n, "text/html", 9))
+            return GS_HTTP_LISTING_HTML;
+        has_json |= memmem(value.bytes, value.n, "application/json", 16) != NULL;
+    }
+    return has_json ? GS_HTTP_LISTING_JSON : site->listing;
+}
+
+/* Only the site's own format is cached. Not inlined, like report_refusal. */
+static __attribute__((noinline)) bool is_other_listing(const struct gs_http_service *service,
+                                                       const struct gs_http_request *request)
+{
+    return listing_format(service->site, request) != service->site->listing;
+}
+
 bool gs_http_find_page(struct gs_http_service *service, uint64_t now_ns)
 {
     struct gs_http_wanted *wanted = &service->wanted;
@@ -422,17 +351,33 @@ bool gs_http_start_load(struct gs_http_conn *conn, struct gs_http_load *load, ui
 
 /* Not inlined, like report_refusal. */
 static __attribute__((noinline)) struct gs_http_load *
-new_load(const struct gs_http_service *service)
+new_load(const struct gs_http_service *service, const struct gs_http_request *request)
 {
     const struct gs_http_wanted *wanted = &service->wanted;
-    return wanted->generator
-               ? gs_http_load_new_generated(wanted->path, service->site, wanted->generator)
-               : gs_http_load_new(wanted->path, wanted->is_directory, service->site,
-                                  &service->options, wanted->page);
+    if (wanted->generator)
+        return gs_http_load_new_generated(wanted->path, service->site, wanted->generator);
+    struct gs_http_load *load = gs_http_load_new(wanted->path, wanted->is_directory, service->site,
+                                                 &service->options, wanted->page);
+    if (load && wanted->is_directory && service->site->listing)
+        load->listing = listing_format(service->site, request);
+    return load;
 }
 
-/* What is not in the cache is loaded, or redirected. GS_HTTP_HANDLED: `wanted` has the response. Not
- * inlined, like report_refusal. */
+/* A listing in another format is no answer. */
+static bool find_wanted(struct gs_http_service *service, const struct gs_http_request *request,
+                        uint64_t now_ns)
+{
+    struct gs_http_wanted *wanted = &service->wanted;
+    bool is_found = gs_http_find_page(service, now_ns);
+    if (wanted->page && wanted->page->is_listing && is_other_listing(service, request)) {
+        wanted->page = NULL;
+        wanted->is_fresh = is_found = false;
+    }
+    return is_found;
+}
+
+/* What is not in the cache is loaded, or redirected. GS_HTTP_HANDLED: `wanted` has the response.
+ * Not inlined, like report_refusal. */
 static __attribute__((noinline)) enum gs_http_handled
 start_page(struct gs_http_conn *conn, const struct gs_http_request *request, uint64_t now_ns)
 {
@@ -446,7 +391,7 @@ start_page(struct gs_http_conn *conn, const struct gs_http_request *request, uin
     if (handled != GS_HTTP_BLOCKED)
         return handled;
     struct gs_http_page *page = wanted->page;
-    if (gs_http_start_load(conn, new_load(conn->service), now_ns))
+    if (gs_http_start_load(conn, new_load(conn->service, request), now_ns))
         return GS_HTTP_WAITING;
     wanted->status = 503;
     if (!gs_http_is_usable_on_error(page, now_ns))
@@ -466,7 +411,7 @@ handle_page(struct gs_http_conn *conn, const struct gs_http_request *request, ui
     wanted->status = 200;
     if (status)
         handled = gs_http_substitute_error(conn, status, now_ns);
-    else if (!gs_http_find_page(service, now_ns))
+    else if (!find_wanted(service, request, now_ns))
         handled = start_page(conn, request, now_ns);
     if (handled == GS_HTTP_HANDLED)
         handled = respond(conn, request, wanted->page, wanted->status, now_ns);
@@ -519,7 +464,8 @@ handle_loaded(struct gs_http_conn *conn, const struct gs_http_request *request,
         gs_http_is_usable_on_error(load->cached, now_ns))
         return respond_stale(conn, request, load->cached, now_ns);
     bool is_preliminary = load->attempt == GS_HTTP_ATTEMPT_HTML && load->status != 200;
-    if (!load->generator && !load->is_fresh && !is_preliminary)
+    bool is_other = load->page && load->page->is_listing && load->listing != load->site->listing;
+    if (!load->generator && !load->is_fresh && !is_preliminary && !is_other)
         update_cache(&conn->service->cache, load);
     enum gs_http_handled handled = gs_http_substitute_load(conn, load, now_ns);
     bool is_refused = wanted->is_refused;

@@ -1,6 +1,7 @@
 #include "http/load.h"
 
 #include "http/below.h"
+#include "http/listing_page.h"
 #include "http/rules.h"
 
 #include <errno.h>
@@ -33,6 +34,7 @@ struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_director
         .root_fd = site->root_fd,
         .fd = -1,
         .portable_etags = options->portable_etags,
+        .dotfiles = options->dotfiles,
         .fields = options->fields,
         .max_cached_file = options->max_cached_file,
         .cached = cached ? gs_http_page_ref(cached) : NULL,
@@ -229,7 +231,7 @@ static void on_open(struct gs_http_load *load, int64_t result)
     }
 }
 
-/* Without an index file the directory is not listed, if it exists. */
+/* Without an index file the directory is listed, or refused, if it exists. */
 static void on_open_directory(struct gs_http_load *load, int64_t result)
 {
     if (should_retry_open(load, result) || (result == -EXDEV && start_resolving(load)))
@@ -239,7 +241,46 @@ static void on_open_directory(struct gs_http_load *load, int64_t result)
         return;
     }
     load->fd = (int)result;
-    refuse(load, GS_HTTP_REFUSED_NO_INDEX);
+    if (load->listing)
+        load->step = GS_HTTP_LOAD_LIST;
+    else
+        refuse(load, GS_HTTP_REFUSED_NO_INDEX);
+}
+
+/* The result is the load's, so that it need not be on the stack of a thread that waits for it. */
+static void list(void *data)
+{
+    struct gs_http_load *load = data;
+    char *fields = malloc(GS_HTTP_FIELDS_MAX + 1);
+    load->work_err = fields ? 0 : -ENOMEM;
+    if (!fields)
+        return;
+    fields[gs_http_rules_fields(load->site, load->fields, load->path, true, fields)] = '\0';
+    const struct gs_http_listing_request request = {
+        .source = {.root_fd = load->root_fd,
+                   .fd = load->fd,
+                   .path = load->file,
+                   .dotfiles = load->dotfiles,
+                   .follow_symlinks = load->follow_symlinks},
+        .format = load->listing,
+        .is_negotiated = load->site->listing == GS_HTTP_LISTING_HTML,
+        .fields = fields,
+        .wall_ns = load->wall_ns};
+    load->work_err = gs_http_listing_page_new(&request, &load->page);
+    free(fields);
+}
+
+static void on_list(struct gs_http_load *load, int64_t result)
+{
+    int64_t err = result ? result : load->work_err;
+    if (!err) {
+        load->page->site = load->site;
+        finish(load, 200);
+    } else if (err == -E2BIG) {
+        refuse(load, GS_HTTP_REFUSED_LIST_SIZE);
+    } else {
+        fail(load, err);
+    }
 }
 
 /* With the fields that the rules of its site give it. */
@@ -368,19 +409,27 @@ static void on_generate(struct gs_http_load *load, int64_t result)
     finish(load, result >= 0 ? 200 : result == -EAGAIN || result == -ENOMEM ? 503 : 500);
 }
 
+static struct gs_http_file_op open_of(const struct gs_http_load *load)
+{
+    bool is_directory = load->step == GS_HTTP_LOAD_OPEN_DIRECTORY;
+    return (struct gs_http_file_op){
+        .kind = GS_HTTP_FILE_OPEN,
+        .fd = load->root_fd,
+        .path = load->target    ? load->target
+                : load->file[0] ? load->file
+                                : ".",
+        .flags = (uint64_t)(O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) |
+                 (is_directory ? O_DIRECTORY : 0),
+        .resolve = RESOLVE_NO_MAGICLINKS | (load->follow_symlinks ? 0 : RESOLVE_BENEATH)};
+}
+
 bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op)
 {
     struct gs_http_file_op op = {.fd = load->fd};
     switch ((enum gs_http_load_step)load->step) {
     case GS_HTTP_LOAD_OPEN:
     case GS_HTTP_LOAD_OPEN_DIRECTORY:
-        op.kind = GS_HTTP_FILE_OPEN;
-        op.fd = load->root_fd;
-        op.path = load->target ? load->target : load->file[0] ? load->file : ".";
-        op.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-        if (load->step == GS_HTTP_LOAD_OPEN_DIRECTORY)
-            op.flags |= O_DIRECTORY;
-        op.resolve = RESOLVE_NO_MAGICLINKS | (load->follow_symlinks ? 0 : RESOLVE_BENEATH);
+        op = open_of(load);
         break;
     case GS_HTTP_LOAD_RESOLVE:
         op.kind = GS_HTTP_FILE_OPEN;
@@ -413,6 +462,11 @@ bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op
         op.generator = load->generator;
         op.bytes = load->page->body;
         op.n = load->generator->max_size;
+        break;
+    case GS_HTTP_LOAD_LIST:
+        op.kind = GS_HTTP_FILE_WORK;
+        op.work = list;
+        op.data = load;
         break;
     case GS_HTTP_LOAD_COMPLETE:
         return false;
@@ -452,6 +506,9 @@ void gs_http_load_set_result(struct gs_http_load *load, int64_t result)
     case GS_HTTP_LOAD_GENERATE:
         on_generate(load, result);
         break;
+    case GS_HTTP_LOAD_LIST:
+        on_list(load, result);
+        break;
     case GS_HTTP_LOAD_COMPLETE:
         break;
     }
@@ -472,6 +529,9 @@ static int64_t run_op(const struct gs_http_file_op *op)
         return gs_sys_close(op->fd);
     case GS_HTTP_FILE_GENERATE:
         return op->generator->generate(op->bytes, op->n, op->generator->data);
+    case GS_HTTP_FILE_WORK:
+        op->work(op->data);
+        return 0;
     }
     return -EINVAL;
 }

@@ -21,6 +21,8 @@
  *
  *   OPEN, OPEN_DIRECTORY --> RESOLVE* --> again       a symbolic link seems to lead out of the root
  *
+ *   OPEN_DIRECTORY --> LIST --> CLOSE                 directories are listed
+ *
  *   GENERATE --> COMPLETE                             a generated page */
 enum gs_http_load_step {
     GS_HTTP_LOAD_OPEN,
@@ -32,6 +34,7 @@ enum gs_http_load_step {
     GS_HTTP_LOAD_CHECK,
     GS_HTTP_LOAD_RESOLVE,
     GS_HTTP_LOAD_GENERATE,
+    GS_HTTP_LOAD_LIST,
     GS_HTTP_LOAD_COMPLETE,
 };
 
@@ -55,6 +58,8 @@ struct gs_http_load {
     bool is_taken;        /* by gs_http_conn_take_load */
     bool is_fresh;        /* the cached page: its path need not be looked up again */
     bool portable_etags;
+    bool dotfiles;
+    uint8_t listing;    /* enum gs_http_listing_format: how a directory is listed; 0: it is not */
     const char *fields; /* of the head of its page */
     unsigned status;    /* 200: page is complete; 301: a directory; or the status to refuse with */
     enum gs_http_refusal refusal;    /* if that is 403 or 404 */
@@ -64,6 +69,7 @@ struct gs_http_load {
     uint64_t wall_ns;    /* the same, by the wall clock */
     size_t max_cached_file;
     size_t read;
+    int work_err;                              /* of LIST */
     struct gs_http_page *cached;               /* to be revalidated; NULL: none */
     struct gs_http_page *page;                 /* the result */
     const struct gs_http_generator *generator; /* NULL: a file */

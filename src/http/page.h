@@ -34,6 +34,7 @@ struct gs_http_page {
     bool is_settled;   /* it was read so long after the last change that a later one shows */
     bool is_quiet;     /* it is not logged, and not counted for the connection */
     bool is_generated; /* not a file: always sent in full, without validators, and not cached */
+    bool is_listing;   /* of a directory */
 
     const struct gs_http_site *site; /* borrowed; NULL in tests only */
     struct gs_http_text path;        /* below its root, as gs_http_path_normalise returns it */

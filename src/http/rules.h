@@ -5,9 +5,10 @@
 #include "http/site.h"
 
 /* Put the fields for a path below the root into `out`, which has room for GS_HTTP_FIELDS_MAX bytes:
- * `common`, which may be NULL, those of the rules that match, and what is said to other sites. is_file: the response has the
- * content of the file with this path; otherwise how long a cache may keep that file says nothing
- * about the response, and Cache-Control and Expires are left out. Returns the length. */
+ * `common`, which may be NULL, those of the rules that match, and what is said to other sites.
+ * is_file: the response has the content of the file with this path; otherwise how long a cache may
+ * keep that file says nothing about the response, and Cache-Control and Expires are left out.
+ * Returns the length. */
 size_t gs_http_rules_fields(const struct gs_http_site *site, const char *common,
                             struct gs_http_text path, bool is_file, char *out);
 

@@ -72,6 +72,10 @@ struct gs_http_site {
 
     int root_fd; /* the directory to serve; borrowed */
 
+    /* How a directory without an index file is listed: an enum gs_http_listing_format; 0: it is
+     * not. As HTML it is also listed as JSON, for clients that accept only that of the two. */
+    uint8_t listing;
+
     const struct gs_http_rule *rules;
     unsigned rule_count;
 

@@ -94,6 +94,7 @@ def test_a_line_may_be_an_object(serve: Serve, root: Path) -> None:
     assert found["referer"] == 'http://x/\u00c3\u00bc"y'  # the bytes of UTF-8
     assert 0 <= found["duration"] < 60
     assert (missing["status"], missing["user_agent"]) == (404, None)
+    assert (found["host"], refused["host"]) == ("test", None)
     assert (refused["method"], refused["target"]) == ("BREW", "\u00ff")
 
 

@@ -42,11 +42,13 @@ TEST(an_object_has_the_usual_members)
     setenv("TZ", "CET-1", 1);
     struct gs_http_log_entry it = entry("GET /a?b HTTP/1.1");
     it.referer = "http://a/b";
+    it.host = "example.org:80";
     const struct serve_log_line line = {
         .client = "::1", .entry = &it, .now_ns = 6 * GS_SECOND + 25 * GS_MICROSECOND};
     const struct serve_log_format format = parse(NULL, false);
     CHECK_STR(put(&format, &line),
-              "{\"time\":\"2026-11-21T13:00:00+0100\",\"client\":\"::1\",\"method\":\"GET\","
+              "{\"time\":\"2026-11-21T13:00:00+0100\",\"client\":\"::1\","
+              "\"host\":\"example.org:80\",\"method\":\"GET\","
               "\"target\":\"/a?b\",\"protocol\":\"HTTP/1.1\",\"status\":200,\"bytes\":6,"
               "\"duration\":1.000025,\"referer\":\"http://a/b\",\"user_agent\":null}");
 }
@@ -111,7 +113,7 @@ TEST(an_object_is_never_longer_than_a_line_may_be)
     const struct gs_tls_info tls = {.version = longest, .cipher = longest, .server_name = longest};
     struct gs_http_log_entry it = entry(longest);
     const char *ends[] = {longest, " ", "a ", " a b"};
-    it.referer = it.user_agent = longest;
+    it.referer = it.user_agent = it.host = longest;
     it.body_bytes = it.started_ns = UINT64_MAX;
     const struct serve_log_format format = parse(NULL, true);
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
