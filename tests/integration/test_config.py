@@ -65,6 +65,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("www", "users", "other", "app", "docs"):
         (top / "srv" / name).mkdir(parents=True)
         (top / "srv" / name / "index.html").write_text(name)
+    (top / "srv/other/folder").mkdir()
+    (top / "srv/www/folder").mkdir()
     (top / "srv/www/about.html").write_text("about")
     (top / "srv/www/404.html").write_text("missing")
     (top / "etc").mkdir()
@@ -169,7 +171,7 @@ hosts:
     root: /srv/users
     fallback: /index.html
     cors: {origins: ["https://app.example"]}
-  - root: /srv/other
+  - {root: /srv/other, list: html}
 """
 
 # Of each: the host, the path, the status, the body, and fields.
@@ -183,6 +185,8 @@ ANSWERS: list[tuple[str, str, int, str, dict[str, str | None]]] = [
     ("me.example.org", "/", 200, "users", {"Access-Control-Allow-Origin": "https://app.example"}),
     ("example.net", "/", 200, "other", {"Access-Control-Allow-Origin": None}),
     ("example.net", "/none", 404, "", {}),
+    ("example.net", "/folder/", 200, "", {}),
+    ("www.example.org", "/folder/", 403, "", {}),
 ]
 
 
