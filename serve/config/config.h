@@ -77,6 +77,7 @@ struct serve_config_host {
     struct serve_config_items redirects; /* struct serve_config_redirect */
     const char *fallback;
     bool clean_urls;
+    const char *list; /* "off", "html" or "json"; NULL: as the option says */
     struct serve_config_cors *cors;
     struct serve_config_items error_pages; /* struct serve_config_entry: a status and its page */
 };

@@ -223,6 +223,8 @@ static void take_directive(struct serve_nginx *nginx, const struct serve_directi
         take_if(nginx, directive);
     else if (!strcmp(name, "try_files") && directive->word_count > 2)
         serve_nginx_try_files(nginx, directive);
+    else if (!strcmp(name, "autoindex"))
+        serve_nginx_autoindex(nginx, directive);
     else if (!strcmp(name, "ssl_protocols"))
         take_protocols(nginx, directive);
     else if (!serve_nginx_take(nginx, directive, &nginx->server) &&

@@ -58,6 +58,8 @@ void serve_nginx_return(struct serve_nginx *nginx, const struct serve_directive 
 
 void serve_nginx_location(struct serve_nginx *nginx, const struct serve_directive *location);
 
+void serve_nginx_autoindex(struct serve_nginx *nginx, const struct serve_directive *directive);
+
 void serve_nginx_try_files(struct serve_nginx *nginx, const struct serve_directive *directive);
 
 #endif

@@ -27,7 +27,13 @@ void serve_nginx_try_files(struct serve_nginx *nginx, const struct serve_directi
         nginx->host.fallback = serve_nginx_text(nginx, "%.*s", (int)n, page);
 }
 
-/* Returns whether the text is "VARIABLES" behind the prefix. */
+void serve_nginx_autoindex(struct serve_nginx *nginx, const struct serve_directive *directive)
+{
+    if (directive->word_count == 2)
+        nginx->host.list = strcmp(directive->words[1], "on") ? "off" : "html";
+}
+
+/* Returns whether the variable is the path of the request. */
 static bool is_same_path(const char *text)
 {
     return !strcmp(text, "$request_uri") || !strcmp(text, "$uri");
@@ -136,6 +142,8 @@ static void take_directive(struct serve_nginx *nginx, const struct serve_directi
         serve_nginx_return(nginx, directive, paths->prefix, paths->is_exact);
     else if (!strcmp(name, "try_files") && directive->word_count > 1 && is_all)
         serve_nginx_try_files(nginx, directive);
+    else if (!strcmp(name, "autoindex") && is_all)
+        serve_nginx_autoindex(nginx, directive);
     else if (!strcmp(name, "try_files"))
         serve_nginx_leave_out(nginx, directive, "a site has one fallback, for all of its paths");
     else if (!strcmp(name, "index") && directive->word_count > 1 &&

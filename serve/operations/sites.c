@@ -1,5 +1,6 @@
 #include "serve/operations/sites.h"
 
+#include "http/listing.h"
 #include "serve/config/settings.h"
 
 #include <errno.h>
@@ -81,6 +82,15 @@ static int describe_cors(struct serve_arena *arena, const struct serve_config_co
     return cors && !described ? no_memory() : 0;
 }
 
+static uint8_t listing_of(const struct serve_options *options, const struct serve_config_host *host)
+{
+    if (!host->list)
+        return options->http.listing;
+    return !strcmp(host->list, "html")   ? GS_HTTP_LISTING_HTML
+           : !strcmp(host->list, "json") ? GS_HTTP_LISTING_JSON
+                                         : GS_HTTP_LISTING_OFF;
+}
+
 /* What the parser of the file has not found: limits of all rules together. */
 static int check(const struct serve_options *options, const struct serve_config_host *host,
                  const struct gs_http_site *site)
@@ -102,6 +112,7 @@ static int describe(const struct serve_options *options, const struct serve_conf
         .is_default = !host->names.count,
         .root_fd = -1,
         .clean_urls = host->clean_urls,
+        .listing = listing_of(options, host),
     };
     int err = describe_headers(arena, &host->headers, ret_site);
     if (!err)

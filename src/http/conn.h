@@ -139,6 +139,8 @@ enum gs_http_handled gs_http_refuse(struct gs_http_conn *conn,
                                     const struct gs_http_request *request, unsigned status,
                                     uint64_t now_ns);
 
+/* ---- In record.c ---- */
+
 /* Write the access log of the responses that have been sent, or of all responses. */
 void gs_http_flush_log(struct gs_http_conn *conn, bool all);
 

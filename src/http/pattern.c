@@ -159,7 +159,7 @@ bool gs_http_pattern_match(const char *pattern, struct gs_http_text path,
                            struct gs_http_text captures[GS_HTTP_CAPTURES_MAX])
 {
     const char *text = path.bytes, *end = path.bytes + path.n;
-    if (!strchr(pattern, '/')) {
+    if (!strchr(pattern, '/') && !is_names(pattern, pattern)) {
         const char *slash = path.n ? memrchr(text, '/', path.n) : NULL;
         text = slash ? slash + 1 : text;
     }

@@ -107,6 +107,8 @@ TEST(wildcards_tell_what_they_stand_for)
     check_captures("/old/**", "old/a/b", "[a/b]");
     check_captures("/old/**", "old/", "[]");
     check_captures("/old/**", "old/a/", "[a/]");
+    check_captures("**", "a/b", "[a/b]");
+    check_captures("*", "a/b", "[b]");
     check_captures("**/x", "x", "[]");
     check_captures("**/x", "a/x/b/x", "[a/x/b]");
     check_captures("/*/**/*-*.html", "de/a/b/c-d-e.html", "[de][a/b][c][d-e]");

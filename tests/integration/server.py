@@ -58,6 +58,12 @@ def has_http2() -> bool:
     return b"nghttp2_session_server_new3" in Path(program()).read_bytes()
 
 
+@functools.cache
+def has_yaml() -> bool:
+    """Return whether the program under test was built with libyaml."""
+    return b"yaml_parser_parse" in Path(program()).read_bytes()
+
+
 def allowed_by_build() -> tuple[str, ...]:
     """Return patterns of lines that any server may write because of how it was built."""
     is_sanitized = is_built_with("address") or is_built_with("thread")

@@ -12,16 +12,14 @@ from types import ModuleType
 from typing import Any
 
 import pytest
-from server import ROOT, Server, TlsAddress, architectures, arguments_for, program, run_serve
+from server import ROOT, Server, TlsAddress, architectures, arguments_for, has_yaml, run_serve
 
 from tls import make_certificate, make_response
 
 PAGE = ROOT / "docs/serve.md"
 BLOCK = re.compile(r"^```yaml\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 
-pytestmark = pytest.mark.skipif(
-    b"yaml_parser_parse" not in Path(program()).read_bytes(), reason="built without libyaml"
-)
+pytestmark = pytest.mark.skipif(not has_yaml(), reason="built without libyaml")
 
 # What else stands in a file that has a setting of the server.
 TLS = 'listen: ["https://*:443"]'
@@ -67,6 +65,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name in ("www", "users", "other", "app", "docs"):
         (top / "srv" / name).mkdir(parents=True)
         (top / "srv" / name / "index.html").write_text(name)
+    (top / "srv/other/folder").mkdir()
+    (top / "srv/www/folder").mkdir()
     (top / "srv/www/about.html").write_text("about")
     (top / "srv/www/404.html").write_text("missing")
     (top / "etc").mkdir()
@@ -171,7 +171,7 @@ hosts:
     root: /srv/users
     fallback: /index.html
     cors: {origins: ["https://app.example"]}
-  - root: /srv/other
+  - {root: /srv/other, list: html}
 """
 
 # Of each: the host, the path, the status, the body, and fields.
@@ -185,6 +185,8 @@ ANSWERS: list[tuple[str, str, int, str, dict[str, str | None]]] = [
     ("me.example.org", "/", 200, "users", {"Access-Control-Allow-Origin": "https://app.example"}),
     ("example.net", "/", 200, "other", {"Access-Control-Allow-Origin": None}),
     ("example.net", "/none", 404, "", {}),
+    ("example.net", "/folder/", 200, "", {}),
+    ("www.example.org", "/folder/", 403, "", {}),
 ]
 
 
