@@ -10,6 +10,7 @@ import urllib.parse
 from pathlib import Path
 from typing import Any
 
+from points import BEHIND
 from results import Results, options
 from slow import ALONE, LARGE, OURS, SHORT, Setup, attempt, run_load
 
@@ -59,7 +60,7 @@ def attack_command(setup: Setup, attack: str, url: str) -> tuple[str, ...]:
     script = Path(__file__).with_name("http2_attackers.py")
     port = str(urllib.parse.urlsplit(url).port)
     arguments = (attack, port, LARGE[0], f"{setup.seconds - 1:.0f}")
-    return ("nice", "-n", "10", sys.executable, str(script), *arguments)
+    return (*BEHIND, sys.executable, str(script), *arguments)
 
 
 def measure_beside(setup: Setup, attack: str) -> tuple[dict[str, Any], dict[str, Any], int]:

@@ -16,6 +16,10 @@ WARM_UP_S = 0.3
 ONE_AT_A_TIME = ("prefork", "pool", "queue")
 """Architectures in which a worker serves one connection at a time."""
 
+BEHIND = ("chrt", "--idle", "0")
+"""Runs a command that shares a core with another load and disturbs it little: at a low niceness,
+the kernel would have the other process wait until this one's slice of some 3 ms has ended."""
+
 
 def do_nothing() -> None:
     """Do nothing; the default of ``tick``."""

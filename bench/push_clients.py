@@ -22,6 +22,9 @@ TIMEOUT_S = 60.0
 
 AT_ONCE = 100
 """Connections that are opened together, fewer than any server lets wait."""
+OF_ADDRESS = 8000
+"""Connections from one address: the kernel finds a free port fast while most of them are free."""
+IP_BIND_ADDRESS_NO_PORT = 24
 
 
 def hear_answer(client: socket.socket) -> None:
@@ -33,14 +36,24 @@ def hear_answer(client: socket.socket) -> None:
         raise RuntimeError(f"the server has answered {head!r}")
 
 
-def connect(port: int, count: int) -> list[socket.socket]:
-    """Open connections."""
-    clients = []
+def connect(port: int, number: int) -> socket.socket:
+    """Open the connection with this number."""
+    client = socket.socket()
+    client.settimeout(TIMEOUT_S)
+    client.setsockopt(socket.IPPROTO_IP, IP_BIND_ADDRESS_NO_PORT, 1)
+    client.bind((f"127.0.0.{2 + number // OF_ADDRESS}", 0))
+    client.connect(("127.0.0.1", port))
+    client.sendall(REQUEST)
+    return client
+
+
+def connect_all(port: int, first: int, count: int) -> list[socket.socket]:
+    """Open connections, which have these numbers."""
+    clients: list[socket.socket] = []
     while len(clients) < count:
-        few = min(AT_ONCE, count - len(clients))
-        new = [socket.create_connection(("127.0.0.1", port), TIMEOUT_S) for _ in range(few)]
-        for client in new:
-            client.sendall(REQUEST)
+        done = first + len(clients)
+        numbers = range(done, min(done + AT_ONCE, first + count))
+        new = [connect(port, number) for number in numbers]
         for client in new:
             hear_answer(client)
         clients += new
@@ -83,7 +96,7 @@ def main() -> None:
     poll.register(sys.stdin, select.EPOLLIN)
     while line := wait_for_line(clients, poll):
         command, *counts = line.split()
-        for client in connect(port, int(counts[0])) if counts else ():
+        for client in connect_all(port, len(clients), int(counts[0])) if counts else ():
             clients[client.fileno()] = client
             poll.register(client, select.EPOLLIN)
         print(ping(list(clients.values())) if command == "ping" else len(clients), flush=True)

@@ -5,6 +5,7 @@ import json
 import sys
 from collections.abc import Iterator
 
+from points import BEHIND
 from results import Results
 from web_points import OURS, THREADS
 
@@ -37,9 +38,7 @@ def handshakes(
     page = running.url + KEPT.path
     seconds = setup.seconds + WARM_UP_S
     argv = (
-        "nice",
-        "-n",
-        "10",
+        *BEHIND,
         str(generator.program),
         "load",
         page,

@@ -84,6 +84,12 @@ if(TARGET gossamer)
     install(FILES serve/config/schema.json DESTINATION ${CMAKE_INSTALL_DATADIR}/gossamer RENAME serve.schema.json)
     install(TARGETS gossamer)
     gs_install_debug_data(gossamer ${CMAKE_INSTALL_BINDIR})
+
+    # gossamer serve as a service: systemd finds these below /usr and /usr/local, whatever the directory of libraries is.
+    install(FILES packaging/systemd/gossamer.service packaging/systemd/gossamer.socket DESTINATION lib/systemd/system)
+    install(FILES packaging/systemd/gossamer.sysusers DESTINATION lib/sysusers.d RENAME gossamer.conf)
+    install(FILES packaging/logrotate/gossamer DESTINATION ${CMAKE_INSTALL_DATADIR}/gossamer RENAME logrotate)
+    install(FILES packaging/grafana/gossamer.json DESTINATION ${CMAKE_INSTALL_DATADIR}/gossamer RENAME grafana.json)
 endif()
 
 # The reference of the library, which is made from its headers; nothing else needs Python to be built.

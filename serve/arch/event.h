@@ -5,10 +5,13 @@
 #ifndef GS_SERVE_EVENT_H
 #define GS_SERVE_EVENT_H
 
+#include "http/http2.h"
+
 #include "serve/accept/acceptors.h"
 #include "serve/accept/evictor.h"
 #include "serve/connection/expiry.h"
 #include "serve/connection/loops.h"
+#include "serve/connection/turn.h"
 
 #include <gossamer/list.h>
 #include <gossamer/page_cache.h>
@@ -112,6 +115,19 @@ void event_release(struct event_worker *worker, struct event_connection *connect
 static inline bool event_is_over(const struct event_connection *connection)
 {
     return gs_http_conn_wants(&connection->base.http) & GS_HTTP_CLOSE;
+}
+
+/* Whether the connection, which has received something, must wait for another turn (turn.h). A
+ * kept one of HTTP/1 without TLS never does. */
+static inline bool event_must_wait(const struct event_worker *worker,
+                                   const struct event_connection *connection)
+{
+    const struct serve_connection *base = &connection->base;
+    struct gs_loop_counts counts;
+    if (!base->is_tls && base->has_answered && !gs_http2_speaks(&base->http))
+        return false;
+    gs_loop_counts(worker->loop, &counts); /* its time changes when a file was loaded, too */
+    return serve_turn_must_wait(base, counts.iterations, gs_loop_now(worker->loop));
 }
 
 /* Returns 0 or -ENOMEM. */

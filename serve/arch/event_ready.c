@@ -8,7 +8,6 @@
  * has to wait is it registered with the kernel, once, for both directions; on level-triggered
  * pollers, for what it waits for at the time. */
 #include "serve/arch/event.h"
-#include "serve/connection/tls.h"
 
 struct ready_connection {
     struct event_connection connection;
@@ -17,7 +16,7 @@ struct ready_connection {
     struct gs_io io;
 };
 
-static struct ready_connection *ready_of(struct event_connection *connection)
+static struct ready_connection *ready_of(const struct event_connection *connection)
 {
     return gs_container_of(connection, struct ready_connection, connection);
 }
@@ -69,15 +68,24 @@ static int watch(struct event_worker *worker, struct ready_connection *ready, bo
     return err;
 }
 
+/* What has failed is freed in its turn, too. */
+static bool must_wait(const struct event_worker *worker, const struct event_connection *connection)
+{
+    bool has_come = ready_of(connection)->readable || event_is_over(connection);
+    return has_come && event_must_wait(worker, connection);
+}
+
 static void advance(struct event_worker *worker, struct event_connection *connection)
 {
     struct ready_connection *ready = ready_of(connection);
     unsigned steps = 0;
     if (connection->is_ending)
         return;
-    if (connection->base.is_tls && ready->readable &&
-        serve_tls_must_postpone(&connection->base, gs_loop_now(worker->loop)))
-        steps = EVENT_STEPS_MAX;
+    if (must_wait(worker, connection)) {
+        if (watch(worker, ready, true))
+            event_release(worker, connection);
+        return;
+    }
     while (steps < EVENT_STEPS_MAX && step(worker, ready, gs_loop_now(worker->loop)))
         steps++;
     if (event_is_over(connection) || event_watch_deadline(worker, connection) ||

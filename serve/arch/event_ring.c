@@ -9,7 +9,6 @@
  * are sent by sendfile, which waits for room by readiness. What sending needs exists only while
  * something is sent: an idle connection should be small. */
 #include "serve/arch/event.h"
-#include "serve/connection/tls.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -36,7 +35,7 @@ struct ring_connection {
     bool has_ended, is_blocked;
 };
 
-static struct ring_connection *ring_of(struct event_connection *connection)
+static struct ring_connection *ring_of(const struct event_connection *connection)
 {
     return gs_container_of(connection, struct ring_connection, connection);
 }
@@ -67,7 +66,7 @@ static void take_bytes(struct ring_connection *ring, const char *bytes, size_t n
     struct serve_connection *base = &ring->connection.base;
     worker->received++;
     if (!ring->kept_n && serve_connection_wants(base) & GS_HTTP_READ &&
-        !(base->is_tls && serve_tls_must_postpone(base, gs_loop_now(worker->loop)))) {
+        !event_must_wait(worker, &ring->connection)) {
         serve_connection_received(base, bytes, (ssize_t)n, gs_loop_now(worker->loop));
         return;
     }
@@ -247,13 +246,23 @@ static int watch(struct event_worker *worker, struct event_connection *connectio
     struct ring_connection *ring = ring_of(connection);
     bool is_wanted = serve_connection_wants(&connection->base) & GS_HTTP_READ;
     int err = 0;
-    if (is_wanted && !gs_op_is_active(&ring->receive))
+    if (is_wanted && !ring->has_ended && !gs_op_is_active(&ring->receive))
         err = gs_op_recv_multishot(&ring->receive, connection->base.fd);
     if (!err && ring->is_blocked && !ring->sending)
         err = watch_room(ring);
     if (!err && again)
         err = gs_timer_start(&connection->timer, gs_loop_now(worker->loop));
+    if (!err && again)
+        gs_watcher_feed(&connection->timer.watcher, 0); /* before what is reported next */
     return err;
+}
+
+/* What has ended or failed is freed in its turn, too. */
+static bool must_wait(const struct event_worker *worker, const struct event_connection *connection)
+{
+    const struct ring_connection *ring = ring_of(connection);
+    bool has_come = ring->kept_n || ring->has_ended || event_is_over(connection);
+    return has_come && event_must_wait(worker, connection);
 }
 
 static void advance(struct event_worker *worker, struct event_connection *connection)
@@ -261,9 +270,11 @@ static void advance(struct event_worker *worker, struct event_connection *connec
     unsigned steps = 0;
     if (connection->is_ending)
         return;
-    if (connection->base.is_tls && ring_of(connection)->kept_n &&
-        serve_tls_must_postpone(&connection->base, gs_loop_now(worker->loop)))
-        steps = EVENT_STEPS_MAX;
+    if (must_wait(worker, connection)) {
+        if (watch(worker, connection, true))
+            event_release(worker, connection);
+        return;
+    }
     while (steps < EVENT_STEPS_MAX && step(worker, connection, gs_loop_now(worker->loop)))
         steps++;
     if (event_is_over(connection) || event_watch_deadline(worker, connection) ||

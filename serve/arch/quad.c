@@ -21,6 +21,7 @@
 
 #include "serve/connection/loops.h"
 #include "serve/connection/tls.h"
+#include "serve/connection/turn.h"
 #include "serve/operations/server.h"
 
 #include <stdlib.h>
@@ -143,8 +144,9 @@ static void take_bytes(struct quad_connection *connection)
 static bool must_postpone(const struct quad_connection *connection, bool are_others)
 {
     const struct serve_connection *base = &connection->base;
+    uint64_t looked_ns = now_of(connection->group);
     return base->is_tls && connection->n > 0 && serve_tls_makes_handshake(base) &&
-           (are_others || serve_tls_must_postpone(base, now_of(connection->group)));
+           ((are_others && !base->tls) || serve_turn_must_wait(base, looked_ns, looked_ns));
 }
 
 /* While it is postponed it counts as reading, so that nothing else is read. */

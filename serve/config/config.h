@@ -58,6 +58,14 @@ struct serve_config_redirect {
     uint64_t status;
 };
 
+struct serve_config_cors {
+    unsigned line;
+    struct serve_config_items origins; /* const char * */
+    const char *headers, *exposed;     /* lists with commas, or NULL */
+    uint64_t max_age_ns;               /* 0: not given */
+    bool credentials;
+};
+
 /* What is not given is NULL, 0 or empty. */
 struct serve_config_host {
     unsigned line;
@@ -69,6 +77,7 @@ struct serve_config_host {
     struct serve_config_items redirects; /* struct serve_config_redirect */
     const char *fallback;
     bool clean_urls;
+    struct serve_config_cors *cors;
     struct serve_config_items error_pages; /* struct serve_config_entry: a status and its page */
 };
 

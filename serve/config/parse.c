@@ -249,7 +249,8 @@ static int read_item(struct reader *reader, const struct serve_setting *setting,
     bool is_whole = !err && reader->report->count == problems;
     const char *problem = is_whole && inner->check ? inner->check(item) : NULL;
     if (problem)
-        serve_report_add(reader->report, node->line, "%s: an item %s", setting->name, problem);
+        serve_report_add(reader->report, node->line, "%s: %s %s", setting->name,
+                         setting->shape == SERVE_SETTING_GROUP ? "it" : "an item", problem);
     return err;
 }
 
@@ -275,6 +276,19 @@ static int read_items(struct reader *reader, const struct serve_setting *setting
     return err;
 }
 
+static int read_group(struct reader *reader, const struct serve_setting *setting,
+                      const struct serve_node *node, void **target)
+{
+    if (!expect(reader, setting->name, node, SERVE_NODE_MAP))
+        return 0;
+    void *group = serve_arena_take(reader->arena, setting->inner->size);
+    if (!group)
+        return -ENOMEM;
+    *(unsigned *)group = node->line;
+    *target = group;
+    return read_item(reader, setting, node, group);
+}
+
 static int read_setting(struct reader *reader, const struct serve_setting *setting,
                         const struct serve_node *node, void *target)
 {
@@ -282,6 +296,8 @@ static int read_setting(struct reader *reader, const struct serve_setting *setti
         return read_map(reader, setting, node, target);
     if (setting->shape == SERVE_SETTING_ITEMS)
         return read_items(reader, setting, node, target);
+    if (setting->shape == SERVE_SETTING_GROUP)
+        return read_group(reader, setting, node, target);
     if (setting->kind == CLI_LIST)
         return read_list(reader, setting, node, target);
     return read_single(reader, setting, node, target);

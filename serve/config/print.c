@@ -142,12 +142,30 @@ static void print_value(struct printer *printer, const struct serve_setting *set
     }
 }
 
+static void print_group(struct printer *printer, const struct serve_setting *setting,
+                        const void *group)
+{
+    if (!group) {
+        print_absent(printer, setting);
+        return;
+    }
+    print_name(printer, setting->name);
+    fputc('\n', printer->out);
+    printer->indent += 2;
+    print_rows(printer, setting->inner, group);
+    printer->indent -= 2;
+}
+
 static void print_setting(struct printer *printer, const struct serve_setting *setting,
                           const void *target)
 {
     const struct serve_config_items *items = target;
     if (setting->shape == SERVE_SETTING_VALUE) {
         print_value(printer, setting, target);
+        return;
+    }
+    if (setting->shape == SERVE_SETTING_GROUP) {
+        print_group(printer, setting, *(const void *const *)target);
         return;
     }
     if (!items->count) {

@@ -116,6 +116,10 @@ static void write_shape(struct writer *writer, const struct serve_setting *setti
         fputs("\"additionalProperties\": {\"type\": [\"string\", \"number\", \"boolean\"]}",
               writer->out);
         return;
+    case SERVE_SETTING_GROUP:
+        fputc(',', writer->out);
+        write_rows(writer, setting->inner);
+        return;
     case SERVE_SETTING_ITEMS:
         write_member(writer, "type", "array");
         begin_line(writer, false);

@@ -4,6 +4,7 @@
 #include "http/site.h"
 #include "serve/config/checks.h"
 
+#include <gossamer/clock.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -49,6 +50,46 @@ static const struct serve_settings redirect_settings = {
     redirect_rows, sizeof redirect_rows / sizeof *redirect_rows,
     sizeof(struct serve_config_redirect), check_redirect};
 
+static const struct serve_setting cors_rows[] = {
+    {"origins", .kind = CLI_LIST, .offset = offsetof(struct serve_config_cors, origins),
+     .is_required = true, .check = serve_check_not_empty,
+     .help = "origins whose pages may read the responses, as browsers write them; or \"*\"",
+     .example = "[\"https://app.example.org\"]"},
+    {"headers", .kind = CLI_TEXT, .offset = offsetof(struct serve_config_cors, headers),
+     .help = "fields that requests may have beside the usual ones", .example = "X-Version, Range"},
+    {"exposed", .kind = CLI_TEXT, .offset = offsetof(struct serve_config_cors, exposed),
+     .help = "fields of responses that pages may read beside the usual ones", .example = "ETag"},
+    {"max_age", .kind = CLI_DURATION, .offset = offsetof(struct serve_config_cors, max_age_ns),
+     .min = GS_SECOND, .max = 24 * 3600 * GS_SECOND,
+     .help = "how long browsers may keep what they were told", .example = "2h"},
+    {"credentials", .kind = CLI_FLAG, .offset = offsetof(struct serve_config_cors, credentials),
+     .help = "allow requests with cookies and passwords; not with the origin \"*\"",
+     .example = "true"},
+};
+
+static const char *check_cors(const void *item)
+{
+    struct gs_http_cors cors = serve_config_cors_of(item);
+    return gs_http_site_cors_problem(&cors);
+}
+
+static const struct serve_settings cors_settings = {.rows = cors_rows,
+                                                    .count = sizeof cors_rows / sizeof *cors_rows,
+                                                    .size = sizeof(struct serve_config_cors),
+                                                    .check = check_cors};
+
+struct gs_http_cors serve_config_cors_of(const struct serve_config_cors *cors)
+{
+    return (struct gs_http_cors){
+        .origins = cors->origins.items,
+        .origin_count = (unsigned)cors->origins.count,
+        .headers = cors->headers,
+        .exposed = cors->exposed,
+        .max_age = (unsigned)(cors->max_age_ns / GS_SECOND),
+        .has_credentials = cors->credentials,
+    };
+}
+
 #define AT(member_) .offset = offsetof(struct serve_config_host, member_)
 static const struct serve_setting host_rows[] = {
     {"names", .kind = CLI_LIST, AT(names), .check = serve_check_host_name,
@@ -79,6 +120,9 @@ static const struct serve_setting host_rows[] = {
     {"clean_urls", .kind = CLI_FLAG, AT(clean_urls),
      .help = "serve /about from about.html, and redirect /about.html and /about/index.html to it",
      .example = "true"},
+    {"cors", .shape = SERVE_SETTING_GROUP, AT(cors), .inner = &cors_settings,
+     .help = "which pages of other sites may read the responses, and answers to their OPTIONS",
+     .example = "{origins: [\"https://app.example.org\"]}"},
     {"error_pages", .shape = SERVE_SETTING_MAP, AT(error_pages),
      .check_key = serve_check_error_status, .check = serve_check_page,
      .help = "pages for the statuses 403, 404, 405, 500, 501 and 503, which the responses keep",

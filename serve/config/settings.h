@@ -10,6 +10,7 @@
 #define GS_SERVE_SETTINGS_H
 
 #include "cli/options.h"
+#include "http/site.h"
 #include "serve/config/config.h"
 
 struct serve_node;
@@ -23,6 +24,7 @@ enum serve_setting_shape {
     SERVE_SETTING_VALUE, /* of the kind `kind` */
     SERVE_SETTING_MAP,   /* of texts; struct serve_config_entry */
     SERVE_SETTING_ITEMS, /* maps of further settings */
+    SERVE_SETTING_GROUP, /* one such map, behind a pointer */
 };
 
 /* What a file's value must name, if that is checked. */
@@ -42,8 +44,8 @@ struct serve_settings {
 struct serve_setting {
     char name[32];
     enum serve_setting_shape shape;
-    /* A CLI_FLAG is a bool, a number uint64_t, CLI_TEXT const char *, CLI_LIST, of texts, and all
-     * other shapes are struct serve_config_items. */
+    /* A CLI_FLAG is a bool, a number uint64_t, CLI_TEXT const char *, CLI_LIST, of texts, a map
+     * and items are struct serve_config_items. */
     enum cli_kind kind;
     size_t offset;
     uint64_t min, max, initial; /* max 0: no limit */
@@ -57,7 +59,7 @@ struct serve_setting {
     const char *(*check)(const char *text);
     const char *(*check_key)(const char *text);
 
-    const struct serve_settings *inner; /* of SERVE_SETTING_ITEMS */
+    const struct serve_settings *inner; /* of SERVE_SETTING_ITEMS and _GROUP */
     const struct cli_option *option;    /* to be stored as its values; NULL: at `offset` */
 };
 
@@ -72,6 +74,8 @@ void serve_settings_of(const struct cli_command *command,
 GS_MUST_CHECK int serve_config_build(struct serve_config *config, const struct cli_command *command,
                                      const struct serve_node *root, struct serve_report *report,
                                      serve_config_look *look);
+
+struct gs_http_cors serve_config_cors_of(const struct serve_config_cors *cors);
 
 /* Returns whether a number is one that a file may give: others stand for "not given". */
 bool serve_setting_may_be(const struct serve_setting *setting, uint64_t value);

@@ -5,6 +5,7 @@
 #include "serve/connection/file_op.h"
 #include "serve/connection/file_send.h"
 #include "serve/connection/tls.h"
+#include "serve/connection/turn.h"
 
 #include <gossamer/io.h>
 #include <gossamer/page_cache.h>
@@ -12,17 +13,18 @@
 #include <linux/openat2.h>
 #include <stdlib.h>
 
-/* Wait for bytes, and then for a turn to make a step of a handshake. One connection at a time looks
- * for its turn, so that the others are not run in vain. */
+/* Wait for bytes, and then for a turn to make a step of a handshake. Of those that wait for the
+ * first one, and for a later one, one connection at a time looks for its turn, so that the others
+ * are not run in vain. */
 static int wait_for_handshake(struct serve_blocking *blocking, uint64_t deadline_ns)
 {
-    struct gs_semaphore *handshakes = &blocking->base.shard->handshakes;
+    struct gs_semaphore *handshakes = &blocking->base.shard->handshakes[!blocking->base.tls];
     int err = gs_wait_readable(blocking->base.fd, deadline_ns);
     if (!err)
         err = gs_semaphore_wait(handshakes, deadline_ns);
     if (err)
         return err;
-    while (serve_tls_must_postpone(&blocking->base, gs_threads_now()))
+    while (serve_turn_must_wait(&blocking->base, gs_threads_now(), gs_threads_now()))
         gs_thread_end_turn();
     gs_semaphore_post(handshakes);
     return 0;

@@ -1,6 +1,7 @@
 #include "serve/connection/connection.h"
 
 #include "http/conn.h"
+#include "http/http2.h"
 #include "http/output.h"
 
 #include "serve/accept/listener.h"
@@ -8,6 +9,7 @@
 #include "serve/connection/file_send.h"
 #include "serve/connection/proxy.h"
 #include "serve/connection/tls.h"
+#include "serve/connection/turn.h"
 #include "serve/log/error_log.h"
 #include "serve/operations/watchdog.h"
 
@@ -136,6 +138,7 @@ void serve_connection_done(struct serve_connection *connection)
     count_cut_off(connection);
     if (connection->tls)
         serve_tls_end(connection);
+    serve_turn_took_http2(0, gs_http2_open_streams(&connection->http));
     serve_shard_lock(connection->shard);
     gs_http_conn_done(&connection->http);
     serve_shard_unlock(connection->shard);
@@ -159,6 +162,8 @@ void serve_connection_pass(struct serve_connection *connection, const char *byte
     else
         gs_http_conn_abort(&connection->http);
     serve_shard_leave(connection->shard);
+    if (n > 0 && gs_http2_speaks(&connection->http))
+        serve_turn_took_http2((size_t)n, 0);
 }
 
 void serve_connection_received(struct serve_connection *connection, const char *bytes, ssize_t n,

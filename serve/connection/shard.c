@@ -67,7 +67,8 @@ int serve_shard_init(struct serve_shard *shard, struct serve_server *server, uns
     shard->is_shared = is_shared;
     shard->log_server = NULL;
     shard->sum = NULL;
-    shard->handshakes = (struct gs_semaphore){.count = 1};
+    for (unsigned i = 0; i < 2; i++)
+        shard->handshakes[i] = (struct gs_semaphore){.count = 1};
     return init(shard, server, &server->counts[index].http);
 }
 

@@ -34,7 +34,7 @@ struct serve_shard {
     struct serve_drain *drain;               /* NULL: it never drains */
     const _Atomic(uint64_t) *drain_until_ns; /* user: when connections are aborted, or GS_NEVER */
     struct serve_certificates *certificates; /* of connections over TLS */
-    struct gs_semaphore handshakes;          /* user: one of them looks for its turn */
+    struct gs_semaphore handshakes[2];       /* user: one of them looks for its turn */
     bool redirects;                          /* connections without it */
     const struct serve_networks *proxies;    /* that name their clients; NULL: none */
     const struct serve_forwarded *forwarded; /* NULL: no field that names a client is believed */

@@ -1,6 +1,7 @@
 #include "serve/connection/tls.h"
 
 #include "http/http2.h"
+#include "serve/connection/turn.h"
 #include "serve/operations/certificates.h"
 
 #include <errno.h>
@@ -56,28 +57,6 @@ bool serve_tls_makes_handshake(const struct serve_connection *connection)
 void serve_tls_info(const struct serve_tls *tls, struct gs_tls_info *ret_info)
 {
     gs_tls_engine_info(tls->engine, ret_info);
-}
-
-/* ---- Turns of handshakes ---- */
-
-/* The time that this kernel thread has spent in handshakes since it looked for events. */
-static _Thread_local struct {
-    uint64_t looked_ns, spent_ns;
-} turns;
-
-/* Not inline: a user-level thread may be on another worker than at its last call. */
-__attribute__((noinline)) bool serve_tls_must_postpone(const struct serve_connection *connection,
-                                                       uint64_t looked_ns)
-{
-    if (!serve_tls_makes_handshake(connection))
-        return false;
-    if (turns.looked_ns != looked_ns) {
-        turns.looked_ns = looked_ns;
-        turns.spent_ns = 0;
-    }
-    uint64_t now_ns = turns.spent_ns ? gs_clock_now() : 0;
-    uint64_t since_ns = now_ns > looked_ns ? now_ns - looked_ns : 0;
-    return turns.spent_ns && since_ns < 2 * turns.spent_ns;
 }
 
 /* ---- Receiving ---- */
@@ -153,7 +132,7 @@ static ssize_t step(struct serve_connection *connection, struct gs_tls_input *in
         return gs_tls_engine_read(tls->engine, input, plain, RECORD_SIZE);
     uint64_t start_ns = gs_clock_now();
     ssize_t n = gs_tls_engine_read(tls->engine, input, plain, RECORD_SIZE);
-    turns.spent_ns += gs_clock_now() - start_ns;
+    serve_turn_made_handshake(gs_clock_now() - start_ns);
     note_established(connection);
     return n;
 }

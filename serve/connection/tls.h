@@ -20,12 +20,6 @@
 /* Whether one with TLS is in its handshake. */
 bool serve_tls_makes_handshake(const struct serve_connection *connection);
 
-/* Whether one with TLS must wait for another turn, where a kernel thread has many connections: a
- * step of a handshake takes a fraction of a millisecond, for which all others wait. So a kernel
- * thread makes one each time when it has looked for events, and more of them only as long as all
- * else has taken more time since. looked_ns: when it looked. */
-bool serve_tls_must_postpone(const struct serve_connection *connection, uint64_t looked_ns);
-
 /* What was agreed on. */
 void serve_tls_info(const struct serve_tls *tls, struct gs_tls_info *ret_info);
 

@@ -78,7 +78,7 @@ static void take_log_level(struct serve_nginx *nginx, const struct serve_directi
         serve_nginx_leave_out(nginx, directive, "messages go to stderr; the level was taken");
 }
 
-/* Times of nginx are in seconds, or have the units of ours, but for days and longer. */
+/* Times of nginx are in seconds, or have the units of ours, except days and longer. */
 static bool take_server_wide(struct serve_nginx *nginx, const struct serve_directive *directive)
 {
     static const char *const settings[][2] = {
@@ -308,6 +308,17 @@ static void take_block(struct serve_nginx *nginx, const struct serve_directives 
     }
 }
 
+/* A number or word needs no quotes. */
+static void print_line(const struct serve_config_entry *line, FILE *out)
+{
+    fprintf(out, "%s: ", line->name);
+    if (line->value[strspn(line->value, "abcdefghijklmnopqrstuvwxyz0123456789-")] || !*line->value)
+        serve_config_print_text(out, line->value);
+    else
+        fputs(line->value, out);
+    fputc('\n', out);
+}
+
 static void print(const struct serve_nginx *nginx, FILE *out)
 {
     const char *const *listen = nginx->listen.items;
@@ -321,7 +332,7 @@ static void print(const struct serve_nginx *nginx, FILE *out)
     if (nginx->redirects_https)
         fputs("redirect_https: true\n", out);
     for (size_t i = 0; i < nginx->lines.count; i++)
-        fprintf(out, "%s: %s\n", lines[i].name, lines[i].value);
+        print_line(&lines[i], out);
     serve_config_print_hosts(&nginx->config, out);
 }
 
@@ -332,14 +343,16 @@ static const char *folder_of(struct serve_nginx *nginx, const char *file)
     return slash ? serve_nginx_text(nginx, "%.*s", (int)(slash - file), file) : ".";
 }
 
-int serve_nginx_convert(const char *file, FILE *out, struct serve_report *report)
+/* text: NULL: it is the file's, which may include others. */
+static int convert(const char *file, const char *text, FILE *out, struct serve_report *report)
 {
     struct serve_nginx nginx = {.report = report};
     struct serve_directives directives;
     struct serve_directive_reader reader = {
         .arena = &nginx.arena, .report = report, .folder = folder_of(&nginx, file)};
     report->file = file;
-    int err = serve_directives_read(&reader, file, &directives);
+    int err = text ? serve_directives_parse(&reader, file, text, &directives)
+                   : serve_directives_read(&reader, file, &directives);
     if (!err)
         take_block(&nginx, &directives);
     if (!err && nginx.lacks_memory)
@@ -355,4 +368,14 @@ int serve_nginx_convert(const char *file, FILE *out, struct serve_report *report
         print(&nginx, out);
     serve_arena_free(&nginx.arena);
     return err;
+}
+
+int serve_nginx_convert(const char *file, FILE *out, struct serve_report *report)
+{
+    return convert(file, NULL, out, report);
+}
+
+int serve_nginx_convert_text(const char *text, FILE *out, struct serve_report *report)
+{
+    return convert("nginx.conf", text, out, report);
 }

@@ -36,19 +36,16 @@ static void skip_space(struct parser *parser)
     }
 }
 
-/* Returns where the word ends: at its quote, or at what ends one without quotes. A brace behind $ is
- * that of a variable. */
+/* Returns where the word ends: at its quote, or at what ends one without quotes. A brace behind $
+ * is that of a variable. */
 static const char *find_end(const char *at, char quote)
 {
-    const char *start = at;
-    for (; *at; at++) {
+    for (const char *start = at; *at; at++) {
+        bool ends_plain = strchr(" \t\r\n;", *at) || (*at == '{' && (at == start || at[-1] != '$'));
+        if (quote ? *at == quote : ends_plain)
+            return at;
         if (*at == '\\' && at[1])
             at++;
-        else if (quote && *at == quote)
-            return at;
-        else if (!quote &&
-                 (strchr(" \t\r\n;", *at) || (*at == '{' && (at == start || at[-1] != '$'))))
-            return at;
     }
     return at;
 }

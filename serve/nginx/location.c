@@ -67,7 +67,7 @@ void serve_nginx_return(struct serve_nginx *nginx, const struct serve_directive 
     redirect->from = is_exact ? from : serve_nginx_text(nginx, "%s**", from);
     redirect->to =
         variable ? serve_nginx_text(nginx, "%.*s%s$1", (int)(variable - url), url, from) : url;
-    redirect->status = (uint64_t)atoi(status);
+    redirect->status = strtoul(status, NULL, 10);
 }
 
 /* The endings of `\.(?:jpe?g|png)$`, or of `\.css$`. Returns their number; 0: it is another. */

@@ -14,4 +14,8 @@
 /* Returns 0; or -errno after a report, if a file cannot be read, or is no configuration. */
 GS_MUST_CHECK int serve_nginx_convert(const char *file, FILE *out, struct serve_report *report);
 
+/* The same of a file's content; what it includes is left out. */
+GS_MUST_CHECK int serve_nginx_convert_text(const char *text, FILE *out,
+                                           struct serve_report *report);
+
 #endif

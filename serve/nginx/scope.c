@@ -8,22 +8,32 @@
 #include <string.h>
 #include <strings.h>
 
-static bool is_protection(const char *name)
+/* Whether the directive keeps files from clients: from some, or as the sources of programs. */
+static bool is_protection(const struct serve_directive *directive)
 {
-    static const char *const names[] = {"auth_basic", "deny",        "auth_request",
-                                        "satisfy",    "secure_link", "auth_jwt"};
+    static const char *const names[] = {"auth_basic",   "auth_request", "auth_jwt",
+                                        "deny",         "satisfy",      "secure_link",
+                                        "fastcgi_pass", "scgi_pass",    "uwsgi_pass"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++)
-        if (!strcmp(name, names[i]))
+        if (!strcmp(directive->words[0], names[i]))
             return true;
     return false;
+}
+
+static bool has_protection(const struct serve_directive *directive)
+{
+    bool found = is_protection(directive);
+    for (size_t i = 0; i < directive->block.count && !found; i++)
+        found = is_protection(&directive->block.items[i]);
+    return found;
 }
 
 void serve_nginx_leave_out(struct serve_nginx *nginx, const struct serve_directive *directive,
                            const char *reason)
 {
     char text[200] = "";
-    if (is_protection(directive->words[0]))
-        reason = "CAUTION: files that it protects are served to all";
+    if (has_protection(directive))
+        reason = "CAUTION: files that this keeps from clients are served to all";
     for (size_t i = 0; i < directive->word_count && i < 4; i++)
         snprintf(text + strlen(text), sizeof text - strlen(text), "%s%.100s", i ? " " : "",
                  directive->words[i]);

@@ -116,13 +116,11 @@ static void allow_log(struct serve_landlock *landlock, const char *file)
         serve_landlock_allow_replaced(landlock, file, SERVE_MAY_APPEND);
 }
 
-static void allow_unix_sockets(struct serve_landlock *landlock, const struct serve_server *server)
+static void allow_unix_socket(struct serve_landlock *landlock, const struct serve_address *address)
 {
-    for (unsigned i = 0; i < server->address_count; i++) {
-        const struct sockaddr_un *address = (const void *)&server->addresses[i].storage;
-        if (server->addresses[i].file_fd >= 0 && address->sun_family == AF_UNIX)
-            serve_landlock_allow_replaced(landlock, address->sun_path, SERVE_MAY_REMOVE);
-    }
+    const struct sockaddr_un *name = (const void *)&address->storage;
+    if (name->sun_family == AF_UNIX)
+        serve_landlock_allow_replaced(landlock, name->sun_path, SERVE_MAY_REMOVE);
 }
 
 static void allow_files(struct serve_landlock *landlock, struct serve_server *server)
@@ -137,7 +135,9 @@ static void allow_files(struct serve_landlock *landlock, struct serve_server *se
         serve_landlock_allow_replaced(landlock, options->passphrase_file, SERVE_MAY_READ);
     if (options->access_log && strcmp(options->access_log, "-") != 0)
         allow_log(landlock, options->access_log);
-    allow_unix_sockets(landlock, server);
+    for (unsigned i = 0; i < server->address_count; i++)
+        allow_unix_socket(landlock, &server->addresses[i]);
+    allow_unix_socket(landlock, &server->metrics_listener.address);
     allow_proc(landlock, server);
     dl_iterate_phdr(allow_module, landlock);
 }

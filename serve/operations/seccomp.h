@@ -11,7 +11,7 @@ enum serve_seccomp_need {
 };
 
 /* Filter the calls of this kernel thread, and of the threads and processes that it creates later.
- * All others fail. Returns 0 or -errno: -ENOSYS: the kernel has no filters, or they are not made for
+ * All others fail. Returns 0 or -errno: -ENOSYS: the kernel has no filters, or there is none for
  * this processor. */
 GS_MUST_CHECK int serve_seccomp_enforce(unsigned needs);
 

@@ -1,5 +1,7 @@
 #include "serve/operations/sites.h"
 
+#include "serve/config/settings.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -47,8 +49,8 @@ static int describe_pages(struct serve_arena *arena, const struct serve_config_h
     struct gs_http_error_page *pages =
         serve_arena_take(arena, host->error_pages.count * sizeof *pages);
     for (size_t i = 0; pages && i < host->error_pages.count; i++)
-        pages[i] = (struct gs_http_error_page){.status = (unsigned)atoi(entries[i].name),
-                                               .path = entries[i].value + 1};
+        pages[i] = (struct gs_http_error_page){
+            .status = (unsigned)strtoul(entries[i].name, NULL, 10), .path = entries[i].value + 1};
     site->fallback = host->fallback ? host->fallback + 1 : NULL;
     site->error_pages = pages;
     site->error_page_count = (unsigned)host->error_pages.count;
@@ -67,6 +69,16 @@ static int describe_redirects(struct serve_arena *arena, const struct serve_conf
     site->redirects = redirects;
     site->redirect_count = (unsigned)host->redirects.count;
     return redirects ? 0 : no_memory();
+}
+
+static int describe_cors(struct serve_arena *arena, const struct serve_config_cors *cors,
+                         struct gs_http_site *site)
+{
+    struct gs_http_cors *described = cors ? serve_arena_take(arena, sizeof *described) : NULL;
+    if (described)
+        *described = serve_config_cors_of(cors);
+    site->cors = described;
+    return cors && !described ? no_memory() : 0;
 }
 
 /* What the parser of the file has not found: limits of all rules together. */
@@ -94,6 +106,8 @@ static int describe(const struct serve_options *options, const struct serve_conf
     int err = describe_headers(arena, &host->headers, ret_site);
     if (!err)
         err = describe_redirects(arena, host, ret_site);
+    if (!err)
+        err = describe_cors(arena, host->cors, ret_site);
     if (!err)
         err = describe_pages(arena, host, ret_site);
     return err ? err : check(options, host, ret_site);

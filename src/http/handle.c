@@ -368,17 +368,17 @@ new_load(const struct gs_http_service *service, const struct gs_http_request *re
     return load;
 }
 
-/* A listing in another format is no answer. */
-static bool find_wanted(struct gs_http_service *service, const struct gs_http_request *request,
-                        uint64_t now_ns)
+/* As gs_http_find_page; a listing in another format than the client wants is not found. */
+static bool find_shown(struct gs_http_service *service, const struct gs_http_request *request,
+                       uint64_t now_ns)
 {
     struct gs_http_wanted *wanted = &service->wanted;
     bool is_found = gs_http_find_page(service, now_ns);
-    if (wanted->page && wanted->page->is_listing && is_other_listing(service, request)) {
-        wanted->page = NULL;
-        wanted->is_fresh = is_found = false;
-    }
-    return is_found;
+    if (!wanted->page || !wanted->page->is_listing || !is_other_listing(service, request))
+        return is_found;
+    wanted->page = NULL;
+    wanted->is_fresh = false;
+    return false;
 }
 
 /* What is not in the cache is loaded, or redirected. GS_HTTP_HANDLED: `wanted` has the response.
@@ -435,7 +435,7 @@ handle_other(struct gs_http_conn *conn, const struct gs_http_request *request, u
     wanted->status = 200;
     if (status)
         handled = gs_http_substitute_error(conn, status, now_ns);
-    else if (!find_wanted(service, request, now_ns))
+    else if (!find_shown(service, request, now_ns))
         handled = start_page(conn, request, now_ns);
     wanted->changed = NULL;
     if (handled == GS_HTTP_HANDLED)

@@ -67,6 +67,12 @@ static inline bool gs_http2_speaks(const struct gs_http_conn *conn)
     return __builtin_expect(conn->flags & GS_HTTP_CONN_HTTP2, 0);
 }
 
+/* How many of its streams are open. */
+static inline uint32_t gs_http2_open_streams(const struct gs_http_conn *conn)
+{
+    return gs_http2_speaks(conn) && conn->http2 ? conn->http2->streams : 0;
+}
+
 /* Whether what is received may be for HTTP/2 from its first byte. */
 static inline bool gs_http2_is_expected(const struct gs_http_conn *conn)
 {

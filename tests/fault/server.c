@@ -106,14 +106,21 @@ void server_touch(void)
 
 /* ---- Start and end ---- */
 
-static unsigned count_descriptors(const char *of)
+static unsigned count_entries(DIR *directory)
 {
     unsigned count = 0;
-    DIR *entries = opendir(of);
-    while (entries && readdir(entries))
+    rewinddir(directory);
+    while (readdir(directory))
         count++;
-    if (entries)
-        closedir(entries);
+    return count;
+}
+
+static unsigned count_descriptors(const char *of)
+{
+    DIR *directory = opendir(of);
+    unsigned count = directory ? count_entries(directory) : 0;
+    if (directory)
+        closedir(directory);
     return count;
 }
 
@@ -142,11 +149,15 @@ static _Noreturn void serve(const char *const *more)
     for (int i = 0; i < DESCRIPTORS_TAKEN; i++)
         if (dup(STDOUT_FILENO) < 0)
             abort();
-    setenv("GS_POLLER", "epoll", 0); /* whose calls fail */
-    unsigned before = count_descriptors("/proc/self/fd");
+    setenv("GS_POLLER", "epoll", 0);            /* whose calls fail */
+    DIR *open_files = opendir("/proc/self/fd"); /* which may not be opened in the sandbox */
+    if (!open_files)
+        abort();
+    unsigned before = count_entries(open_files);
     fault_enter();
     int status = gs_serve_main(count, (char **)arguments);
-    fault_leave((int)count_descriptors("/proc/self/fd") - (int)before);
+    fault_leave((int)count_entries(open_files) - (int)before);
+    closedir(open_files);
     exit(status);
 }
 

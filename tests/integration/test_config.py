@@ -117,12 +117,19 @@ def of_server(tool: ModuleType, properties: dict[str, Any]) -> Iterator[str]:
         yield f"{beside}\n{line}{'' if name == 'hosts' else site}"
 
 
+def quoted(example: str) -> str:
+    """Return the example as it can stand between braces."""
+    return f'"{example}"' if "," in example and example[0] not in "[{" else example
+
+
 def of_host(tool: ModuleType, properties: dict[str, Any]) -> Iterator[str]:
     """Yield a file for the example of each setting of a host, and of what is in these."""
     for name, setting in properties.items():
-        inner = setting.get("items", {}).get("properties", {})
-        whole = ", ".join(f"{key}: {tool.example(value)}" for key, value in inner.items())
-        for example in [tool.example(setting), f"[{{{whole}}}]"][: 1 + bool(inner)]:
+        inner = setting.get("items", setting).get("properties", {})
+        members = (f"{key}: {quoted(tool.example(value))}" for key, value in inner.items())
+        whole = f"{{{', '.join(members)}}}"
+        whole = f"[{whole}]" if "items" in setting else whole
+        for example in [tool.example(setting), whole][: 1 + bool(inner)]:
             root = "root: /srv/www\n    " if name != "root" else ""
             beside = BESIDE_IN_HOST.get(name, "")
             listen = f"{TLS}\n" if beside else ""
@@ -160,7 +167,10 @@ hosts:
     redirects: [{from: /old/**, to: /new/$1, status: 302}]
     clean_urls: true
     error_pages: {404: /404.html}
-  - {names: ["*.example.org"], root: /srv/users, fallback: /index.html}
+  - names: ["*.example.org"]
+    root: /srv/users
+    fallback: /index.html
+    cors: {origins: ["https://app.example"]}
   - root: /srv/other
 """
 
@@ -172,9 +182,13 @@ ANSWERS: list[tuple[str, str, int, str, dict[str, str | None]]] = [
     ("www.example.org", "/old/a/b?c", 302, "", {"Location": "/new/a/b?c"}),
     ("www.example.org", "/none", 404, "missing", {"X-All": "1", "X-Html": "2"}),
     ("me.example.org", "/a/route", 200, "users", {"X-All": None}),
-    ("example.net", "/", 200, "other", {"X-All": None}),
+    ("me.example.org", "/", 200, "users", {"Access-Control-Allow-Origin": "https://app.example"}),
+    ("example.net", "/", 200, "other", {"Access-Control-Allow-Origin": None}),
     ("example.net", "/none", 404, "", {}),
 ]
+
+
+FROM_OTHER_SITE = {"Origin": "https://app.example", "Connection": "close"}
 
 
 def get(server: Server, at: int, host: str, path: str) -> HTTPResponse:
@@ -186,7 +200,7 @@ def get(server: Server, at: int, host: str, path: str) -> HTTPResponse:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
         connection = HTTPSConnection(*address, timeout=30, context=context)
-    connection.request("GET", path, headers={"Host": host, "Connection": "close"})
+    connection.request("GET", path, headers={"Host": host, **FROM_OTHER_SITE})
     return connection.getresponse()
 
 

@@ -1,7 +1,7 @@
 """`serve --from-nginx`: configurations in the style of common ones, and what becomes of each.
 
 NAME.yaml is what NAME.conf becomes, with what is left out as comments at its end; to write these
-files anew: GOSSAMER_WRITE=1.
+files again: GOSSAMER_WRITE=1.
 """
 
 import os

@@ -7,6 +7,7 @@
 #include "serve/serve.h"
 
 #include "src/base/sanitized.h"
+#include "tests/sandbox.h"
 #include "tests/test.h"
 
 #include <linux/landlock.h>
@@ -18,7 +19,8 @@
 static char folder[64], root[80], page[96], fresh[96], secret[96], logs[80], log_file[96];
 static const char *mode;
 static bool is_signal_scoped, may_use_rings;
-static int early; /* a socket of before */
+static unsigned refused_call; /* by a filter of before; 0: none */
+static int early;             /* a socket of before */
 static int results[2];
 
 /* ---- In the server's process ---- */
@@ -181,6 +183,8 @@ static _Noreturn void serve(const char *arch, const char *poller)
                          "--listen", "127.0.0.1:0", "--sandbox",  (char *)mode, "--access-log",
                          log_file,   "--metrics",   "/metrics",   root,         NULL};
     prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (refused_call && refuse_call(refused_call))
+        _exit(77);
     setenv("GS_POLLER", poller, 1);
     early = socket(AF_INET, SOCK_STREAM, 0);
     int null = open("/dev/null", O_WRONLY);
@@ -205,6 +209,10 @@ static void write_file(const char *path)
 
 static void set_up(void)
 {
+    unsigned abi = landlock_abi();
+    if (GS_ASAN || GS_TSAN || !abi)
+        SKIP("the server is not contained here");
+    is_signal_scoped = abi >= 6;
     strcpy(folder, "/tmp/gossamer-sandbox-XXXXXX");
     CHECK(mkdtemp(folder));
     snprintf(root, sizeof root, "%s/root", folder);
@@ -216,10 +224,6 @@ static void set_up(void)
     CHECK(!mkdir(root, 0755) && !mkdir(logs, 0755));
     write_file(page);
     write_file(secret);
-    unsigned abi = landlock_abi();
-    if (GS_ASAN || GS_TSAN || !abi)
-        SKIP("the server is not contained here");
-    is_signal_scoped = abi >= 6;
 }
 
 static void tear_down(void)
@@ -232,7 +236,7 @@ static void tear_down(void)
     CHECK_EQ(rmdir(folder), 0);
 }
 
-static void check_contained(const char *arch, const char *poller)
+static void check(const char *arch, const char *poller, const char *expected, int expected_status)
 {
     char done[64] = "";
     int status;
@@ -246,9 +250,14 @@ static void check_contained(const char *arch, const char *poller)
     close(results[1]);
     CHECK(read(results[0], done, sizeof done - 1) >= 0);
     close(results[0]);
-    if (strcmp(done, "nothing") != 0 || status)
+    if (strcmp(done, expected) != 0 || status != expected_status << 8)
         TEST_FAIL("%s on %s, --sandbox %s: it can %s, status %d", arch, poller, mode,
                   *done ? done : "not start", status);
+}
+
+static void check_contained(const char *arch, const char *poller)
+{
+    check(arch, poller, "nothing", 0);
 }
 
 static void check_each(void)
@@ -268,4 +277,25 @@ FIXTURE_TEST(nothing_else_can_be_done_in_a_server_by_default, set_up(), tear_dow
 {
     mode = "auto";
     check_each();
+}
+
+/* A server without Landlock still has its filter, and the other way round. */
+FIXTURE_TEST(what_the_kernel_lacks_is_left_out_by_default, set_up(), tear_down())
+{
+    mode = "auto";
+    refused_call = SYS_landlock_create_ruleset;
+    check("event", "epoll", "read /etc/passwd", 0);
+    refused_call = SYS_seccomp;
+    check("event", "epoll", "change a page", 0);
+    refused_call = 0;
+}
+
+FIXTURE_TEST(the_strict_sandbox_needs_all, set_up(), tear_down())
+{
+    mode = "on";
+    refused_call = SYS_landlock_create_ruleset;
+    check("event", "epoll", "", 2);
+    refused_call = SYS_seccomp;
+    check("event", "epoll", "", 2);
+    refused_call = 0;
 }

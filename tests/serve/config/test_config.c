@@ -215,6 +215,26 @@ CONFIG_TEST(redirects_are_stored_and_checked)
         strstr(problems, "f:6: status \"303\": it is none of 301|302|307|308: write one of these"));
 }
 
+CONFIG_TEST(a_group_of_settings_is_stored_and_checked)
+{
+    CHECK_EQ(
+        parse("hosts: [{root: /, cors: {origins: [\"https://a\"], max_age: 2m, headers: X}}]\n"),
+        0);
+    const struct serve_config_host *host = config.hosts.items;
+    CHECK(host->cors);
+    CHECK_EQ(host->cors->origins.count, 1);
+    CHECK_EQ(host->cors->max_age_ns, 120 * GS_SECOND);
+    CHECK_STR(host->cors->headers, "X");
+    CHECK(!host->cors->exposed && !host->cors->credentials);
+    serve_config_done(&config);
+    CHECK_EQ(parse("hosts:\n- root: /\n  cors: {origins: \"*\", credentials: true}\n"), -EINVAL);
+    CHECK(strstr(problems, "f:3: cors: it "));
+    serve_config_done(&config);
+    CHECK_REFUSED(
+        "hosts: [{root: /, cors: [a]}]\n",
+        "f:1: cors: it is no map: write settings as NAME: VALUE, one a line and indented\n");
+}
+
 CONFIG_TEST(wrong_values_are_reported_with_line_and_remedy)
 {
     CHECK_REFUSED("workers: many\n" HOSTS, "f:1: workers: \"many\" is not a number\n");
