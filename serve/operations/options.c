@@ -129,6 +129,8 @@ static const struct cli_option table[] = {
      1 << 30},
     {"metrics", 0, "PATH", "serve metrics at this path, in Prometheus's text format", CLI_TEXT,
      &parsed.metrics, .example = "/metrics"},
+    {"health", 0, "PATH", "answer this path with \"ok\", without a line in the access log",
+     CLI_TEXT, &parsed.health, .example = "/health"},
     {"metrics-listen", 0, "WHERE", "serve metrics only at this address", CLI_TEXT,
      &parsed.metrics_listen, .example = "127.0.0.1:9100"},
     {"bottleneck", 0, "PATH=MS",
@@ -299,6 +301,8 @@ static int choose_pages(void)
 {
     if (parsed.metrics && (parsed.metrics[0] != '/' || !parsed.metrics[1]))
         return serve_options_refuse("--metrics %s: it is a path, such as /metrics", parsed.metrics);
+    if (parsed.health && (parsed.health[0] != '/' || !parsed.health[1]))
+        return serve_options_refuse("--health %s: it is a path, such as /health", parsed.health);
     if (parsed.metrics_listen && !parsed.metrics)
         return serve_options_refuse("--metrics-listen needs --metrics");
     if (parsed.metrics_listen && !strncmp(parsed.metrics_listen, "https:", strlen("https:")))

@@ -58,6 +58,7 @@ struct serve_options {
     bool nonblocking; /* queue: no worker waits for a client */
     enum serve_priority priority;
     const char *metrics;                /* the path of the page; NULL: none */
+    const char *health;                 /* the path of the page for probes; NULL: none */
     const char *metrics_listen;         /* where that page is, and nowhere else; NULL: everywhere */
     struct serve_bottleneck bottleneck; /* without a path: none */
     unsigned controllers;               /* of stages that may block: GS_STAGE_... */

@@ -3,6 +3,7 @@
 #include "serve/connection/descriptors.h"
 
 #include "serve/arch/arch.h"
+#include "serve/operations/health.h"
 #include "serve/operations/listening.h"
 #include "serve/operations/metrics.h"
 #include "serve/operations/privileges.h"
@@ -93,6 +94,8 @@ static int add_generators(struct serve_server *server)
     if (options->metrics)
         server->generators[server->generator_count++] =
             serve_metrics_generator(server, options->metrics + 1);
+    if (options->health)
+        server->generators[server->generator_count++] = serve_health_generator(options->health + 1);
     if (!options->bottleneck.path[0])
         return 0;
     int err = serve_bottleneck_open(&server->bottleneck);

@@ -57,7 +57,7 @@ struct serve_server {
     atomic_uint log_generation; /* how often this process has reopened the log */
 
     struct serve_bottleneck bottleneck;
-    struct gs_http_generator generators[2]; /* of generated pages */
+    struct gs_http_generator generators[3]; /* of generated pages */
     unsigned generator_count;
     struct serve_metrics_listener metrics_listener;
 

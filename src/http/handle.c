@@ -10,7 +10,6 @@
 #include "http/rules.h"
 
 #include <errno.h>
-#include <stdlib.h>
 
 /* ---- Counters ---- */
 
@@ -59,19 +58,28 @@ static bool is_redirected(const struct gs_http_conn *conn)
 
 /* Find the file's path below the root, in the service's memory; that of a directory ends with a
  * slash. Returns 0 or the status to refuse the request with: 404 because of a dot file. */
-static unsigned find_path(struct gs_http_service *service, struct gs_http_text target)
+static inline __attribute__((always_inline)) unsigned
+find_path(const struct gs_http_service *service, struct gs_http_text target, bool *ret_is_directory,
+          struct gs_http_text *ret_path)
 {
-    struct gs_http_wanted *wanted = &service->wanted;
     unsigned flags;
     ssize_t n = gs_http_path_normalise(target, service->path, service->path_size, &flags);
-    wanted->path = (struct gs_http_text){"", 0};
     if (n < 0)
         return n == -ENAMETOOLONG ? 414 : 400;
-    wanted->is_directory = flags & GS_HTTP_PATH_DIRECTORY;
-    if (wanted->is_directory && n && (size_t)n < service->path_size)
+    *ret_is_directory = flags & GS_HTTP_PATH_DIRECTORY;
+    if (*ret_is_directory && n && (size_t)n < service->path_size)
         service->path[n++] = '/';
-    wanted->path = (struct gs_http_text){service->path, (size_t)n};
+    *ret_path = (struct gs_http_text){service->path, (size_t)n};
     return flags & GS_HTTP_PATH_HIDDEN && !service->options.dotfiles ? 404 : 0;
+}
+
+/* The same for what the request wants. */
+static __attribute__((noinline)) unsigned find_wanted_path(struct gs_http_service *service,
+                                                           const struct gs_http_request *request)
+{
+    struct gs_http_wanted *wanted = &service->wanted;
+    wanted->path = (struct gs_http_text){"", 0};
+    return find_path(service, request->target.path, &wanted->is_directory, &wanted->path);
 }
 
 /* For a response without a file; also for a request without a valid path. Not inlined: it is rare,
@@ -79,22 +87,19 @@ static unsigned find_path(struct gs_http_service *service, struct gs_http_text t
 static __attribute__((noinline)) struct gs_http_text
 find_fields(struct gs_http_service *service, const struct gs_http_request *request)
 {
-    (void)find_path(service, request->target.path);
+    (void)find_wanted_path(service, request);
     size_t n = gs_http_rules_fields(service->site, service->options.fields, service->wanted.path,
                                     false, service->site_fields);
     return (struct gs_http_text){service->site_fields, n};
 }
 
-/* Not inlined: the stack that it needs is not part of its caller's. */
-static __attribute__((noinline)) struct gs_http_text
-choose_fields(const struct gs_http_conn *conn, const struct gs_http_request *request,
-              const struct gs_http_page *page)
+/* The same for any response without a file. */
+static struct gs_http_text other_fields(const struct gs_http_conn *conn,
+                                        const struct gs_http_request *request)
 {
     struct gs_http_service *service = conn->service;
     if (is_redirected(conn))
         return (struct gs_http_text){"", 0};
-    if (page && !page->is_generated)
-        return page->fields;
     return gs_http_site_has_fields(service->site) ? find_fields(service, request) : service->fields;
 }
 
@@ -155,7 +160,7 @@ static enum gs_http_handled respond(struct gs_http_conn *conn,
         .output = conn->output,
         .request = request,
         .conn = conn,
-        .fields = choose_fields(conn, request, page),
+        .fields = page && !page->is_generated ? page->fields : other_fields(conn, request),
         .has_origin = conn->service->site->cors && find_origin(conn->service, request),
         .keep_alive =
             may_keep_alive(conn, request, page) && !(conn->flags & GS_HTTP_CONN_MUST_LINGER),
@@ -294,7 +299,7 @@ static __attribute__((noinline)) bool is_unchanged(const struct gs_http_service 
 static __attribute__((noinline)) void
 report_path(struct gs_http_service *service, const struct gs_http_request *request, unsigned status)
 {
-    (void)find_path(service, request->target.path); /* `wanted` may be for an error page */
+    (void)find_wanted_path(service, request); /* `wanted` may be for an error page */
     if (status == 404)
         report_refusal(&service->options, status, GS_HTTP_REFUSED_DOT_FILE, service->wanted.path);
     else
@@ -330,7 +335,7 @@ bool gs_http_find_page(struct gs_http_service *service, uint64_t now_ns)
         wanted->generator ? NULL : gs_http_cache_find(&service->cache, service->site, wanted->path);
     wanted->page = page;
     wanted->is_fresh = page && is_usable(page, now_ns);
-    return wanted->is_fresh && is_unchanged(service, page, now_ns);
+    return wanted->is_fresh && page != wanted->changed && is_unchanged(service, page, now_ns);
 }
 
 bool gs_http_start_load(struct gs_http_conn *conn, struct gs_http_load *load, uint64_t now_ns)
@@ -399,20 +404,40 @@ start_page(struct gs_http_conn *conn, const struct gs_http_request *request, uin
     return GS_HTTP_HANDLED;
 }
 
+/* The page that most requests are for: it is in the cache, and can be sent as it is. NULL: there is
+ * none, or it takes a closer look. Not inlined, like report_refusal. */
+static __attribute__((noinline)) struct gs_http_page *
+find_ready(struct gs_http_service *service, const struct gs_http_request *request, uint64_t now_ns)
+{
+    struct gs_http_text path;
+    bool is_directory;
+    if (find_path(service, request->target.path, &is_directory, &path) ||
+        (service->options.generator_count && find_generator(&service->options, path)))
+        return NULL;
+    struct gs_http_page *page = gs_http_cache_find(&service->cache, service->site, path);
+    if (!page || page->is_listing || !is_usable(page, now_ns))
+        return NULL;
+    if (is_unchanged(service, page, now_ns))
+        return page;
+    service->wanted.changed = page;
+    return NULL;
+}
+
 /* Not inlined: the stack that it needs is not part of what other requests need. */
 static __attribute__((noinline)) enum gs_http_handled
-handle_page(struct gs_http_conn *conn, const struct gs_http_request *request, uint64_t now_ns)
+handle_other(struct gs_http_conn *conn, const struct gs_http_request *request, uint64_t now_ns)
 {
     struct gs_http_service *service = conn->service;
     struct gs_http_wanted *wanted = &service->wanted;
     enum gs_http_handled handled = GS_HTTP_HANDLED;
-    unsigned status = find_path(service, request->target.path);
+    unsigned status = find_wanted_path(service, request);
     wanted->generator = status ? NULL : find_generator(&service->options, wanted->path);
     wanted->status = 200;
     if (status)
         handled = gs_http_substitute_error(conn, status, now_ns);
     else if (!find_shown(service, request, now_ns))
         handled = start_page(conn, request, now_ns);
+    wanted->changed = NULL;
     if (handled == GS_HTTP_HANDLED)
         handled = respond(conn, request, wanted->page, wanted->status, now_ns);
     if (status && handled != GS_HTTP_BLOCKED)
@@ -502,6 +527,7 @@ enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
                                     const struct gs_http_request *request, bool body_done,
                                     struct gs_http_load *load, uint64_t now_ns)
 {
+    struct gs_http_page *page;
     select_site(conn->service, request, load);
     if (load)
         return handle_loaded(conn, request, load, now_ns);
@@ -512,7 +538,9 @@ enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
     switch (request->method) {
     case GS_HTTP_GET:
     case GS_HTTP_HEAD:
-        return handle_page(conn, request, now_ns);
+        page = find_ready(conn->service, request, now_ns);
+        return page ? respond(conn, request, page, 200, now_ns)
+                    : handle_other(conn, request, now_ns);
     case GS_HTTP_OPTIONS:
         return respond(conn, request, NULL, 200, now_ns);
     case GS_HTTP_KNOWN_METHOD:

@@ -4,7 +4,7 @@
 
 #include "http/response.h"
 
-/* Without memory for it, the log is told that a line is lost. */
+/* Without memory for it, a line of the log is lost. */
 void gs_http_add_log_record(const struct gs_http_response *response,
                             struct gs_http_response_info info);
 

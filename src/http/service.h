@@ -21,7 +21,8 @@ struct gs_http_wanted {
     struct gs_http_text origin;   /* that the response depends on, if it does */
     struct gs_http_text location; /* in place of the usual one for the status; absent: none */
     const struct gs_http_generator *generator;
-    struct gs_http_page *page; /* in the cache; NULL: none */
+    struct gs_http_page *page;          /* in the cache; NULL: none */
+    const struct gs_http_page *changed; /* a page that was compared, and has; NULL: none */
 };
 
 struct gs_http_service {

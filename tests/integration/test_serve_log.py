@@ -98,6 +98,17 @@ def test_a_line_may_be_an_object(serve: Serve, root: Path) -> None:
     assert (refused["method"], refused["target"]) == ("BREW", "\u00ff")
 
 
+def test_probes_are_not_logged(serve: Serve, root: Path) -> None:
+    log = root.parent / "log"
+    server = serve(root, "--access-log", str(log), "--health", "/health", "--workers", "1")
+    with Wire(server.address) as wire:
+        for _ in range(3):
+            assert wire.get("/health").body == b"ok\n"
+        wire.get("/a.txt")
+    server.stop()
+    assert [line.split('"')[1] for line in log.read_text().splitlines()] == ["GET /a.txt HTTP/1.1"]
+
+
 def test_what_could_forge_a_line_is_escaped(serve: Serve, root: Path) -> None:
     log = root.parent / "log"
     server = serve(root, "--access-log", str(log))

@@ -265,6 +265,10 @@ TEST(pages_that_are_made_can_be_chosen)
     CHECK_EQ(PARSE("/"), 0);
     CHECK(!options.metrics && !options.bottleneck.path[0]);
     CHECK_REFUSED("it is a path", "--metrics=metrics", "/");
+    CHECK_EQ(PARSE("--health=/health", "/"), 0);
+    CHECK_STR(options.health, "/health");
+    CHECK_REFUSED("it is a path", "--health=health", "/");
+    CHECK_REFUSED("it is a path", "--health=/", "/");
     CHECK_REFUSED("it is a path", "--metrics=/", "/");
     CHECK_REFUSED("it is a path and milliseconds", "--bottleneck=/slow", "/");
 }
