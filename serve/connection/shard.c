@@ -35,6 +35,8 @@ static int init(struct serve_shard *shard, struct serve_server *server,
     shard->redirects = server->options->redirects;
     options.file_state = shard->is_shared ? NULL : gs_sys_fstat;
     options.may_open_more = serve_descriptors_are_ample;
+    options.guards = &server->guard;
+    options.guard_count = server->users != NULL;
     options.generators = server->generators;
     options.generator_count = server->generator_count;
     if (server->log_fd >= 0) {

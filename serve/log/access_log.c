@@ -26,7 +26,8 @@
 /* The host, the date, the numbers, the version of TLS, its cipher and the punctuation. */
 #define REST_MAX 319
 
-_Static_assert(SERVE_LOG_REQUEST_MAX + 2 * SERVE_LOG_FIELD_MAX + SERVE_LOG_NAME_MAX + REST_MAX <=
+_Static_assert(SERVE_LOG_REQUEST_MAX + 2 * SERVE_LOG_FIELD_MAX + SERVE_LOG_USER_MAX +
+                       SERVE_LOG_NAME_MAX + REST_MAX <=
                    SERVE_LOG_LINE_MAX - 1,
                "a line is short enough");
 _Static_assert(SERVE_LOG_BUFFER >= 2 * SERVE_LOG_LINE_MAX,
@@ -107,6 +108,17 @@ static size_t put_field(char *out, const char *text)
     return serve_log_escape(out, SERVE_LOG_FIELD_MAX, text ? text : "-", text ? strlen(text) : 1);
 }
 
+/* A space within the name would separate fields. */
+static size_t put_user(char *out, const char *user)
+{
+    size_t n =
+        serve_log_escape(out, SERVE_LOG_USER_MAX, user ? user : "-", user ? strlen(user) : 1);
+    for (size_t i = 0; i < n; i++)
+        if (out[i] == ' ')
+            out[i] = '+';
+    return n;
+}
+
 /* The first two are ours; the name is the client's. */
 static char *put_tls(char *out, const struct gs_tls_info *tls)
 {
@@ -159,7 +171,9 @@ void serve_log_write(struct serve_log_writer *writer, const char *host,
     localtime_r(&received, &local);
     strftime(date, sizeof date, "%d/%b/%Y:%H:%M:%S %z", &local);
     char *start = writer->buffer + writer->used;
-    char *at = start + sprintf(start, "%s - - [%s] \"", host, date);
+    char *at = start + sprintf(start, "%s - ", host);
+    at += put_user(at, entry->user);
+    at += sprintf(at, " [%s] \"", date);
     at += put_request(at, entry);
     at += sprintf(at, "\" %u %llu \"", entry->status, (unsigned long long)entry->body_bytes);
     at += put_field(at, entry->referer);

@@ -33,7 +33,8 @@ size_t serve_log_escape(char *out, size_t max, const char *text, size_t n);
 /* The longest line, and the longest that its texts become, with their escapes. */
 #define SERVE_LOG_LINE_MAX PIPE_BUF
 #define SERVE_LOG_REQUEST_MAX 2048
-#define SERVE_LOG_FIELD_MAX 736
+#define SERVE_LOG_FIELD_MAX 704
+#define SERVE_LOG_USER_MAX 64
 #define SERVE_LOG_NAME_MAX 256
 
 #define SERVE_LOG_BUFFER 32768

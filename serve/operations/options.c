@@ -93,6 +93,10 @@ static const struct cli_option table[] = {
      &parsed.http.follow_symlinks},
     {"list", 0, "FORMAT", "list directories without index.html: html, json or off", CLI_TEXT,
      &words.listing},
+    {"users", 0, "FILE", "users who may request pages, and their passwords, from htpasswd -B",
+     CLI_TEXT, &parsed.users},
+    {"users-without-tls", 0, NULL, "let users send their passwords without TLS", CLI_FLAG,
+     &parsed.users_without_tls},
     {"portable-etags", 0, NULL, "ETags without inodes, equal for copies of a file", CLI_FLAG,
      &parsed.http.portable_etags},
     {"page-cache", 0, "SIZE", "memory per worker for the contents of small files", CLI_SIZE,
@@ -269,10 +273,10 @@ static int choose_controllers(void)
 static int choose_listing(void)
 {
     static const char *const formats[] = {"off", "html", "json"};
-    for (uint8_t i = 0; i < sizeof formats / sizeof *formats; i++) {
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++) {
         if (strcmp(words.listing, formats[i]) != 0)
             continue;
-        parsed.http.listing = i; /* in the order of enum gs_http_listing_format */
+        parsed.http.listing = (uint8_t)i; /* in the order of enum gs_http_listing_format */
         return 0;
     }
     return cli_fail(&serve_command, "--list %s: it is html, json or off", words.listing);
@@ -317,6 +321,9 @@ static int choose_certificates(void)
         return cli_fail(&serve_command, "--log-tls needs --access-log, and --listen https://...");
     if (parsed.hsts_ns && !parsed.redirects && https < parsed.listen.count)
         return cli_fail(&serve_command, "--hsts needs --redirect-https, or https:// everywhere");
+    if (parsed.users && !https && !parsed.users_without_tls)
+        return cli_fail(&serve_command, "--users needs --listen https://..., or "
+                                        "--users-without-tls, for instance behind a proxy");
     if (parsed.is_modern && !https)
         return cli_fail(&serve_command, "--tls-modern: no --listen begins with https://");
     return check_counts();

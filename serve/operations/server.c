@@ -6,6 +6,7 @@
 #include "serve/arch/arch.h"
 #include "serve/operations/metrics.h"
 #include "serve/operations/privileges.h"
+#include "serve/operations/users.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -142,6 +143,17 @@ static int add_generators(struct serve_server *server)
     return 0;
 }
 
+static int open_users(struct serve_server *server)
+{
+    const struct serve_options *options = server->options;
+    int err = options->users ? serve_users_open(options->users, &server->users) : 0;
+    server->guard = (struct gs_http_guard){.pattern = "**",
+                                           .realm = "users",
+                                           .users = server->users,
+                                           .allows_plain = options->users_without_tls};
+    return err;
+}
+
 int serve_server_init(struct serve_server *server, const struct serve_options *options)
 {
     *server = (struct serve_server){
@@ -167,6 +179,8 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         err = map_counts(server);
     if (!err)
         err = open_certificates(server);
+    if (!err)
+        err = open_users(server);
     if (!err)
         err = add_generators(server);
     if (!err)
@@ -203,6 +217,7 @@ void serve_server_done(struct serve_server *server)
     if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
         gs_sys_close(server->bottleneck.fd);
     serve_certificates_close(&server->certificates);
+    gs_http_users_free(server->users);
     serve_root_close(&server->root);
     (void)serve_log_relay_stop(&server->log_relay);
     if (server->log_fd > 2)

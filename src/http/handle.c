@@ -2,6 +2,7 @@
  * access log. */
 #include "http/conn.h"
 
+#include "http/guard.h"
 #include "http/http2.h"
 #include "http/listing.h"
 #include "http/load.h"
@@ -38,7 +39,10 @@ static __attribute__((noinline)) void add_log_record(const struct gs_http_respon
     struct gs_http_service *service = response->service;
     const struct gs_http_request *request = response->request;
     struct gs_http_output *output = response->output;
-    size_t n = request->line.n + request->referer.n + request->user_agent.n + 3;
+    struct gs_http_text user = {NULL, 0};
+    if (service->site->guard_count)
+        user = gs_http_guard_user(request, &service->pass->credentials);
+    size_t n = request->line.n + request->referer.n + request->user_agent.n + user.n + 4;
     struct gs_http_log_record *record = malloc(sizeof *record + n);
     if (!record) { /* the response is more important than its log entry */
         gs_http_lose_log_line(response->conn);
@@ -51,11 +55,14 @@ static __attribute__((noinline)) void add_log_record(const struct gs_http_respon
         .request_line_length = request->line.n,
         .referer = copy(&at, request->referer),
         .user_agent = copy(&at, request->user_agent),
+        .user = copy(&at, user),
         .status = info.status,
         .received = gs_http_service_wall_seconds(service, response->now_ns),
     };
     *output->last_log_record = record;
     output->last_log_record = &record->next;
+    if (user.n)
+        gs_http_credentials_wipe(&service->pass->credentials);
 }
 
 static void record_response(const struct gs_http_response *response,
@@ -338,6 +345,8 @@ static void report_path(const struct gs_http_service *service,
 {
     if (status == 404)
         report_refusal(&service->options, status, GS_HTTP_REFUSED_DOT_FILE, path);
+    else if (status == 403)
+        report_refusal(&service->options, status, GS_HTTP_REFUSED_PLAIN, path);
     else
         report_refusal(&service->options, status, GS_HTTP_REFUSED_PATH, request->line);
 }
@@ -395,8 +404,6 @@ static __attribute__((noinline)) struct gs_http_load *
 new_load(const struct gs_http_service *service, const struct gs_http_request *request)
 {
     const struct gs_http_wanted *wanted = &service->wanted;
-    if (wanted->generator)
-        return gs_http_load_new_generated(wanted->path, service->site, wanted->generator);
     struct gs_http_load *load = gs_http_load_new(wanted->path, wanted->is_directory, service->site,
                                                  &service->options, wanted->page);
     if (load && wanted->is_directory && service->site->listing)
@@ -406,12 +413,15 @@ new_load(const struct gs_http_service *service, const struct gs_http_request *re
 
 /* Not inlined: the stack that it needs is not part of what other requests need. */
 static __attribute__((noinline)) enum gs_http_handled
-handle_page(struct gs_http_conn *conn, const struct gs_http_request *request, uint64_t now_ns)
+handle_page(struct gs_http_conn *conn, const struct gs_http_request *request,
+            const struct gs_http_load *pass, uint64_t now_ns)
 {
     struct gs_http_service *service = conn->service;
     struct gs_http_wanted *wanted = &service->wanted;
     unsigned status = find_path(service, request->target.path);
-    if (status) {
+    if (!status && service->site->guard_count)
+        status = gs_http_guard_request(conn, request, pass, now_ns);
+    if (status < GS_HTTP_GUARD_WAITS && status) {
         struct gs_http_text path = wanted->path;
         enum gs_http_handled handled = gs_http_substitute_error(conn, status, now_ns);
         if (handled == GS_HTTP_HANDLED)
@@ -420,6 +430,8 @@ handle_page(struct gs_http_conn *conn, const struct gs_http_request *request, ui
             report_path(service, request, status, path);
         return handled;
     }
+    if (status)
+        return status == GS_HTTP_GUARD_WAITS ? GS_HTTP_WAITING : GS_HTTP_BLOCKED;
     wanted->generator = find_generator(&service->options, wanted->path);
     bool is_found = gs_http_find_page(service, now_ns);
     if (wanted->page && wanted->page->is_listing && is_other_listing(service, request)) {
@@ -439,11 +451,17 @@ handle_page(struct gs_http_conn *conn, const struct gs_http_request *request, ui
             return handled;
     }
     struct gs_http_page *page = wanted->page;
-    if (gs_http_start_load(conn, new_load(service, request), now_ns))
+    struct gs_http_load *load =
+        wanted->generator
+            ? gs_http_load_new_generated(wanted->path, service->site, wanted->generator)
+            : new_load(service, request);
+    if (gs_http_start_load(conn, load, now_ns))
         return GS_HTTP_WAITING;
     return respond(conn, request, gs_http_is_usable_on_error(page, now_ns) ? page : NULL, 503,
                    now_ns);
 }
+
+/* ---- Loads ---- */
 
 /* Of several loads of the same file, the page of the first is used. */
 static void use_cached(struct gs_http_load *load, struct gs_http_page *cached)
@@ -528,6 +546,8 @@ enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
                                     struct gs_http_load *load, uint64_t now_ns)
 {
     select_site(conn->service, request, load);
+    if (load && load->pass)
+        return handle_page(conn, request, load, now_ns);
     if (load)
         return handle_loaded(conn, request, load, now_ns);
     if (!body_done && (request->chunked || request->content_length))
@@ -537,7 +557,7 @@ enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
     switch (request->method) {
     case GS_HTTP_GET:
     case GS_HTTP_HEAD:
-        return handle_page(conn, request, now_ns);
+        return handle_page(conn, request, NULL, now_ns);
     case GS_HTTP_OPTIONS:
         return respond(conn, request, NULL, 200, now_ns);
     case GS_HTTP_KNOWN_METHOD:

@@ -118,11 +118,11 @@ bool gs_http_request_stores(struct gs_http_text name)
     static const char *const by_length[][2] = {
         [4] = {"host"},
         [5] = {"range"},
-        [6] = {"expect"},
+        [6] = {"expect", "accept"},
         [7] = {"referer"},
         [8] = {"if-range", "if-match"},
         [10] = {"connection", "user-agent"},
-        [13] = {"if-none-match"},
+        [13] = {"if-none-match", "authorization"},
         [14] = {"content-length"},
         [17] = {"transfer-encoding", "if-modified-since"},
         [19] = {"if-unmodified-since"},

@@ -21,6 +21,8 @@
 #include <gossamer/api.h>
 #include <stdint.h>
 
+struct gs_http_users;
+
 /* Header fields for responses by their path, as pattern.h has it. All rules of a site that match
  * apply, in their order, and a field of a later one replaces those of the same name before it: so
  * what holds for a whole site is said once, and exceptions follow. A field without a value removes
@@ -48,6 +50,15 @@ struct gs_http_error_page {
 struct gs_http_redirect {
     const char *pattern, *target;
     unsigned status; /* 301, 302, 307 or 308 */
+};
+
+/* Paths that only users may request (basic authentication). The path is that of the request, not
+ * that of a file which is sent for it. Of several that match, the first counts. */
+struct gs_http_guard {
+    const char *pattern;
+    const char *realm;           /* what users are asked for; no control characters, quotes, '\\' */
+    struct gs_http_users *users; /* borrowed; NULL: everybody may */
+    bool allows_plain;           /* also without TLS, which shows passwords to the network */
 };
 
 struct gs_http_site {
@@ -78,6 +89,9 @@ struct gs_http_site {
 
     const struct gs_http_redirect *redirects;
     unsigned redirect_count;
+
+    const struct gs_http_guard *guards;
+    unsigned guard_count;
 
     /* The file about.html is for /about, which precedes a file or a folder about; /about.html and
      * /about/index.html are redirected there. */
