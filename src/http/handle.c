@@ -25,11 +25,41 @@ static char *copy(char **at, struct gs_http_text text)
     return start;
 }
 
+/* The memory of all lines of the field that names a client. */
+static size_t forwarded_size(const struct gs_http_options *options, struct gs_http_text fields)
+{
+    struct gs_http_text value;
+    size_t n = 0;
+    while (options->forwarded && gs_http_field_next(&fields, options->forwarded, &value))
+        n += value.n + 1;
+    return n;
+}
+
+/* Lines of a list are one list (RFC 9110, 5.2). Returns NULL if there is none. */
+static char *copy_forwarded(char *at, const struct gs_http_options *options,
+                            struct gs_http_text fields)
+{
+    struct gs_http_text value;
+    char *start = at;
+    while (options->forwarded && gs_http_field_next(&fields, options->forwarded, &value)) {
+        memcpy(at, value.bytes, value.n);
+        at += value.n;
+        *at++ = ',';
+    }
+    if (at == start)
+        return NULL;
+    at[-1] = '\0';
+    return start;
+}
+
 static void count_response(struct gs_http_counts *counts, unsigned status)
 {
     gs_http_count(&counts->requests, 1);
-    if (status >= 400)
-        gs_http_count(status < 500 ? &counts->client_errors : &counts->server_errors, 1);
+    if (status >= 300)
+        gs_http_count(status < 400   ? &counts->redirections
+                      : status < 500 ? &counts->client_errors
+                                     : &counts->server_errors,
+                      1);
 }
 
 /* Not inlined: the stack that it needs is not part of its caller's. */
@@ -42,7 +72,8 @@ static __attribute__((noinline)) void add_log_record(const struct gs_http_respon
     struct gs_http_text user = {NULL, 0};
     if (service->site->guard_count)
         user = gs_http_guard_user(request, &service->pass->credentials);
-    size_t n = request->line.n + request->referer.n + request->user_agent.n + user.n + 4;
+    size_t n = request->line.n + request->referer.n + request->user_agent.n + user.n + 4 +
+               forwarded_size(&service->options, request->fields);
     struct gs_http_log_record *record = malloc(sizeof *record + n);
     if (!record) { /* the response is more important than its log entry */
         gs_http_lose_log_line(response->conn);
@@ -56,6 +87,7 @@ static __attribute__((noinline)) void add_log_record(const struct gs_http_respon
         .referer = copy(&at, request->referer),
         .user_agent = copy(&at, request->user_agent),
         .user = copy(&at, user),
+        .forwarded = copy_forwarded(at, &service->options, request->fields),
         .status = info.status,
         .received = gs_http_service_wall_seconds(service, response->now_ns),
     };
@@ -88,6 +120,7 @@ void gs_http_flush_log(struct gs_http_conn *conn, bool all)
         struct gs_http_log_record *record = output->log_records;
         uint64_t sent = output->position < record->end ? output->position : record->end;
         record->entry.body_bytes = sent > record->body ? sent - record->body : 0;
+        record->entry.started_ns = output->started_ns;
         options->log(conn, &record->entry, options->log_data);
         output->log_records = record->next;
         if (!output->log_records)

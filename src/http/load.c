@@ -103,6 +103,7 @@ void gs_http_load_free(struct gs_http_load *load)
 static unsigned status_of_error(int64_t err)
 {
     switch (-err) {
+    case EBADF: /* there is no root */
     case ENOENT:
     case ENOTDIR:
     case ENAMETOOLONG:
