@@ -1,6 +1,6 @@
 /* A line of the access log, in one of two formats:
  *
- *   combined  CLIENT - USER [DATE] "REQUEST" STATUS BYTES "REFERER" "USER-AGENT", optionally followed
+ *   combined  CLIENT - USER [DATE] "REQUEST" STATUS BYTES "REFERER" "USER-AGENT", maybe followed
  *             by "TLS-VERSION" "CIPHER" "SERVER-NAME"
  *   json      an object with the chosen members; what is not known is null */
 #ifndef GS_SERVE_LINE_H

@@ -101,10 +101,11 @@ __attribute__((noinline)) unsigned gs_http_guard_request(struct gs_http_conn *co
     return status;
 }
 
-struct gs_http_text gs_http_guard_user(const struct gs_http_request *request,
-                                       struct gs_http_credentials *credentials)
+const char *gs_http_guard_user(struct gs_http_service *service,
+                               const struct gs_http_request *request)
 {
-    if (!gs_http_credentials_parse(find_field(request), credentials))
-        return (struct gs_http_text){NULL, 0};
-    return (struct gs_http_text){credentials->text, strlen(credentials->text)};
+    if (!service->site->guard_count)
+        return NULL;
+    struct gs_http_credentials *credentials = &service->pass->credentials;
+    return gs_http_credentials_parse(find_field(request), credentials) ? credentials->text : NULL;
 }

@@ -48,8 +48,11 @@ struct gs_http_load;
 unsigned gs_http_guard_request(struct gs_http_conn *conn, const struct gs_http_request *request,
                                const struct gs_http_load *pass, uint64_t now_ns);
 
-/* The user that the request names, for the log; absent: none. The text is in *credentials. */
-struct gs_http_text gs_http_guard_user(const struct gs_http_request *request,
-                                       struct gs_http_credentials *credentials);
+struct gs_http_service;
+
+/* The user that the request names, for the log, in the service's memory; NULL: none, or the site
+ * asks for none. */
+const char *gs_http_guard_user(struct gs_http_service *service,
+                               const struct gs_http_request *request);
 
 #endif

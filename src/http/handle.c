@@ -69,11 +69,9 @@ static __attribute__((noinline)) void add_log_record(const struct gs_http_respon
     struct gs_http_service *service = response->service;
     const struct gs_http_request *request = response->request;
     struct gs_http_output *output = response->output;
-    struct gs_http_text user = {NULL, 0};
-    if (service->site->guard_count)
-        user = gs_http_guard_user(request, &service->pass->credentials);
-    size_t n = request->line.n + request->referer.n + request->user_agent.n + user.n + 4 +
-               forwarded_size(&service->options, request->fields);
+    const char *user = gs_http_guard_user(service, request);
+    size_t n = request->line.n + request->referer.n + request->user_agent.n +
+               strlen(user ? user : "") + 4 + forwarded_size(&service->options, request->fields);
     struct gs_http_log_record *record = malloc(sizeof *record + n);
     if (!record) { /* the response is more important than its log entry */
         gs_http_lose_log_line(response->conn);
@@ -86,14 +84,14 @@ static __attribute__((noinline)) void add_log_record(const struct gs_http_respon
         .request_line_length = request->line.n,
         .referer = copy(&at, request->referer),
         .user_agent = copy(&at, request->user_agent),
-        .user = copy(&at, user),
+        .user = copy(&at, (struct gs_http_text){user, user ? strlen(user) : 0}),
         .forwarded = copy_forwarded(at, &service->options, request->fields),
         .status = info.status,
         .received = gs_http_service_wall_seconds(service, response->now_ns),
     };
     *output->last_log_record = record;
     output->last_log_record = &record->next;
-    if (user.n)
+    if (user)
         gs_http_credentials_wipe(&service->pass->credentials);
 }
 
