@@ -31,6 +31,7 @@ GS_BEGIN_DECLS
 
 struct gs_http2;
 struct gs_http_conn;
+struct gs_http_guard;
 struct gs_http_load;
 struct gs_http_output;
 struct gs_http_page;
@@ -51,6 +52,8 @@ struct gs_http_log_entry {
      * even NUL. */
     const char *request_line, *referer, *user_agent;
     const char *host;      /* that the request is for, as it was sent; only with logs_host */
+    const char *user;      /* that the request names, where users are asked for; verified unless the
+                       * status is 401 or 503 */
     const char *forwarded; /* of options.forwarded, with the values of several lines joined */
     size_t request_line_length;
     unsigned status;
@@ -74,6 +77,7 @@ enum gs_http_refusal {
     GS_HTTP_REFUSED_PERMISSION, /* the kernel refuses access */
     GS_HTTP_REFUSED_NO_INDEX,   /* a directory without an index file, */
     GS_HTTP_REFUSED_LIST_SIZE,  /* a directory that has too many entries to be listed */
+    GS_HTTP_REFUSED_PLAIN,      /* the path is for users, and the connection has no TLS */
     GS_HTTP_REFUSED_KIND,       /* neither a regular file nor a directory */
     GS_HTTP_REFUSED_BYTES,      /* a control character, or a line that does not end with CR LF */
     GS_HTTP_REFUSED_LINE,       /* the request line */
@@ -146,6 +150,8 @@ struct gs_http_options {
     uint16_t redirect_port;                     /* of gs_http_conn_redirect */
     const struct gs_http_generator *generators; /* borrowed; they take precedence over files */
     unsigned generator_count;
+    const struct gs_http_guard *guards; /* if there are no sites; borrowed; private */
+    unsigned guard_count;
     const struct gs_http_site *sites; /* borrowed; private */
     unsigned site_count;              /* 0: one site, for all hosts */
 };
@@ -247,7 +253,9 @@ struct gs_http_conn {
     uint32_t scanned;
     uint32_t head_length;
 
-    uint8_t state, phase;
+    uint8_t state;
+    uint8_t phase : 7;
+    uint8_t is_secure : 1;
     uint8_t wants;
     uint8_t flags;
     uint32_t requests;
@@ -264,6 +272,10 @@ GS_API void gs_http_conn_init(struct gs_http_conn *conn, struct gs_http_service 
 /* Redirect all requests of the connection (308) to https, at the port of the service's options;
  * responses have no `fields`. Called at once after gs_http_conn_init. */
 GS_API void gs_http_conn_redirect(struct gs_http_conn *conn);
+
+/* Tell that the connection has TLS, without which some paths may not be requested. Called at once
+ * after gs_http_conn_init. */
+GS_API void gs_http_conn_set_secure(struct gs_http_conn *conn);
 
 /* Release the connection's memory; responses that were not sent completely are logged with the
  * bytes that were. A load that was taken must have been returned with gs_http_conn_loaded. */

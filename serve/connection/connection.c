@@ -102,6 +102,8 @@ void serve_connection_init(struct serve_connection *connection,
     gs_http_conn_init(&connection->http, shard->service, now_ns);
     if (shard->redirects && !accepted->is_tls)
         gs_http_conn_redirect(&connection->http);
+    if (accepted->is_tls)
+        gs_http_conn_set_secure(&connection->http);
     serve_shard_leave(shard);
     connection->shard = shard;
     connection->tls = NULL;

@@ -43,6 +43,8 @@ static int init(struct serve_shard *shard, struct serve_server *server,
     shard->forwarded = options.forwarded ? &server->options->forwarded : NULL;
     options.file_state = shard->is_shared ? NULL : gs_sys_fstat;
     options.may_open_more = serve_descriptors_are_ample;
+    options.guards = &server->guard;
+    options.guard_count = server->users != NULL;
     unsigned hidden = server->options->metrics_listen ? 1 : 0; /* the metrics come first */
     options.generators = server->generators + hidden;
     options.generator_count = server->generator_count - hidden;

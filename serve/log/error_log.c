@@ -87,6 +87,7 @@ static const char *const reasons[] = {
     [GS_HTTP_REFUSED_PERMISSION] = "permission denied",
     [GS_HTTP_REFUSED_NO_INDEX] = "the directory has no index.html (see --list)",
     [GS_HTTP_REFUSED_LIST_SIZE] = "the directory has too many entries to be listed",
+    [GS_HTTP_REFUSED_PLAIN] = "the path is for users, who need https://",
     [GS_HTTP_REFUSED_KIND] = "not a regular file",
     [GS_HTTP_REFUSED_BYTES] = "a control character, or a line that does not end with CR LF",
     [GS_HTTP_REFUSED_LINE] = "the request line is malformed",

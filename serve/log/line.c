@@ -12,7 +12,8 @@
 /* Of an object: the names of its members, the numbers, and short texts. */
 #define OBJECT_REST_MAX 500
 
-_Static_assert(SERVE_LOG_REQUEST_MAX + 2 * SERVE_LOG_FIELD_MAX + SERVE_LOG_NAME_MAX + REST_MAX <=
+_Static_assert(SERVE_LOG_REQUEST_MAX + 2 * SERVE_LOG_FIELD_MAX + SERVE_LOG_USER_MAX +
+                       SERVE_LOG_NAME_MAX + REST_MAX <=
                    SERVE_LOG_LINE_MAX - 1,
                "a line is short enough");
 _Static_assert(SERVE_LOG_TARGET_MAX + 2 * SERVE_LOG_FIELD_MAX + 2 * SERVE_LOG_NAME_MAX +
@@ -62,6 +63,17 @@ static char *put_tls(char *out, const struct gs_tls_info *tls)
     return stpcpy(at, "\"");
 }
 
+/* A space within the name would separate fields. */
+static size_t put_user(char *out, const char *user)
+{
+    size_t n =
+        serve_log_escape(out, SERVE_LOG_USER_MAX, user ? user : "-", user ? strlen(user) : 1);
+    for (size_t i = 0; i < n; i++)
+        if (out[i] == ' ')
+            out[i] = '+';
+    return n;
+}
+
 static void put_date(char *out, size_t max, const char *pattern, int64_t seconds)
 {
     struct tm local;
@@ -76,7 +88,9 @@ static size_t put_combined(char *out, const struct serve_log_format *format,
     const struct gs_http_log_entry *entry = line->entry;
     char date[40];
     put_date(date, sizeof date, "%d/%b/%Y:%H:%M:%S %z", entry->received);
-    char *at = out + sprintf(out, "%s - - [%s] \"", line->client, date);
+    char *at = out + sprintf(out, "%s - ", line->client);
+    at += put_user(at, entry->user);
+    at += sprintf(at, " [%s] \"", date);
     at += put_request(at, entry);
     at += sprintf(at, "\" %u %llu \"", entry->status, (unsigned long long)entry->body_bytes);
     at += put_field(at, entry->referer);

@@ -1,6 +1,6 @@
 /* A line of the access log, in one of two formats:
  *
- *   combined  CLIENT - - [DATE] "REQUEST" STATUS BYTES "REFERER" "USER-AGENT", optionally followed
+ *   combined  CLIENT - USER [DATE] "REQUEST" STATUS BYTES "REFERER" "USER-AGENT", maybe followed
  *             by "TLS-VERSION" "CIPHER" "SERVER-NAME"
  *   json      an object with the chosen members; what is not known is null */
 #ifndef GS_SERVE_LINE_H
@@ -15,7 +15,8 @@
 /* The longest line, and the longest that its texts become, with their escapes. */
 #define SERVE_LOG_LINE_MAX PIPE_BUF
 #define SERVE_LOG_REQUEST_MAX 2048
-#define SERVE_LOG_FIELD_MAX 736
+#define SERVE_LOG_FIELD_MAX 704
+#define SERVE_LOG_USER_MAX 64
 #define SERVE_LOG_NAME_MAX 256
 #define SERVE_LOG_TARGET_MAX 1536 /* in JSON */
 

@@ -121,6 +121,10 @@ static const struct cli_option table[] = {
      &parsed.http.follow_symlinks, .example = "true"},
     {"list", 0, "FORMAT", "list directories without index.html: html, json or off", CLI_TEXT,
      &words.listing, .example = "html"},
+    {"users", 0, "FILE", "users who may request pages, and their passwords, from htpasswd -B",
+     CLI_TEXT, &parsed.users, .example = "/etc/gossamer/users"},
+    {"users-without-tls", 0, NULL, "let users send their passwords without TLS", CLI_FLAG,
+     &parsed.users_without_tls, .example = "true"},
     {"portable-etags", 0, NULL, "ETags without inodes, equal for copies of a file", CLI_FLAG,
      &parsed.http.portable_etags, .example = "true"},
     {"page-cache", 0, "SIZE", "memory per worker for the contents of small files", CLI_SIZE,
@@ -343,6 +347,9 @@ static int choose_certificates(void)
         return serve_options_refuse("--log-tls needs --access-log, and --listen https://...");
     if (parsed.hsts_ns && !parsed.redirects && https < parsed.listen.count)
         return serve_options_refuse("--hsts needs --redirect-https, or https:// everywhere");
+    if (parsed.users && !https && !parsed.users_without_tls)
+        return serve_options_refuse("--users needs --listen https://..., or "
+                                    "--users-without-tls, for instance behind a proxy");
     if (parsed.is_modern && !https)
         return serve_options_refuse("--tls-modern: no --listen begins with https://");
     return check_counts();

@@ -36,6 +36,8 @@ struct serve_options {
     struct cli_list ocsp;               /* files with a response for each certificate, or none */
     bool is_modern;                     /* TLS 1.3 only */
     const char *passphrase_file;        /* of the keys; NULL: they are not encrypted */
+    const char *users;                  /* file of who may request pages; NULL: everybody may */
+    bool users_without_tls;             /* users may send their passwords without TLS */
     bool redirects;                     /* all that comes without TLS */
     uint64_t hsts_ns;                   /* 0: the field is not sent */
     const char *root;                   /* NULL: the hosts of the file have theirs */

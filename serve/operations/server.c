@@ -8,6 +8,7 @@
 #include "serve/operations/metrics.h"
 #include "serve/operations/privileges.h"
 #include "serve/operations/sandbox.h"
+#include "serve/operations/users.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -105,6 +106,22 @@ static int add_generators(struct serve_server *server)
     return 0;
 }
 
+static int open_users(struct serve_server *server)
+{
+    const struct serve_options *options = server->options;
+    int err = options->users ? serve_users_open(options->users, &server->users) : 0;
+    server->guard = (struct gs_http_guard){.pattern = "**",
+                                           .realm = "users",
+                                           .users = server->users,
+                                           .allows_plain = options->users_without_tls};
+    for (unsigned i = 0; i < server->sites.count; i++) {
+        server->sites.items[i].listing = options->http.listing;
+        server->sites.items[i].guards = &server->guard;
+        server->sites.items[i].guard_count = server->users != NULL;
+    }
+    return err;
+}
+
 int serve_server_init(struct serve_server *server, const struct serve_options *options)
 {
     *server = (struct serve_server){
@@ -137,6 +154,8 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
     if (!err)
         err = open_certificates(server);
     if (!err)
+        err = open_users(server);
+    if (!err)
         err = add_generators(server);
     if (!err)
         err = serve_listening_start(server);
@@ -166,6 +185,7 @@ void serve_server_done(struct serve_server *server)
     if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
         gs_sys_close(server->bottleneck.fd);
     serve_certificates_close(&server->certificates);
+    gs_http_users_free(server->users);
     serve_sites_done(&server->sites);
     if (server->proc_fd >= 0)
         gs_sys_close(server->proc_fd);

@@ -2,6 +2,7 @@
 #ifndef GS_SERVE_SERVER_H
 #define GS_SERVE_SERVER_H
 
+#include "http/site.h"
 #include "serve/accept/eviction.h"
 #include "serve/accept/inherited.h"
 #include "serve/accept/listener.h"
@@ -50,7 +51,9 @@ struct serve_server {
     struct serve_drain *drain;
     struct serve_evictions *evictions;
     struct serve_certificates certificates;
-    char fields[80]; /* of each response; "": none */
+    struct gs_http_users *users;
+    struct gs_http_guard guard; /* of all pages, if there are users */
+    char fields[80];            /* of each response; "": none */
     struct serve_watchdog watchdog;
     struct serve_notify notify;
     struct serve_generation generation;

@@ -275,7 +275,7 @@ static inline void enter_phase(struct gs_http_conn *conn, enum gs_http_conn_phas
 {
     if (phase == conn->phase)
         return;
-    conn->phase = (uint8_t)phase;
+    conn->phase = (unsigned)phase & 0x7f;
     conn->transferred = 0;
     conn->deadline_ns = gs_clock_after(now_ns, phase_timeout(conn, phase));
 }
@@ -340,6 +340,11 @@ void gs_http_conn_init(struct gs_http_conn *conn, struct gs_http_service *servic
 void gs_http_conn_redirect(struct gs_http_conn *conn)
 {
     conn->flags |= GS_HTTP_CONN_REDIRECT;
+}
+
+void gs_http_conn_set_secure(struct gs_http_conn *conn)
+{
+    conn->is_secure = 1;
 }
 
 static void free_output(struct gs_http_conn *conn)

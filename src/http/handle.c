@@ -3,6 +3,7 @@
 #include "http/conn.h"
 
 #include "http/cors.h"
+#include "http/guard.h"
 #include "http/http2.h"
 #include "http/listing.h"
 #include "http/load.h"
@@ -302,6 +303,8 @@ report_path(struct gs_http_service *service, const struct gs_http_request *reque
     (void)find_wanted_path(service, request); /* `wanted` may be for an error page */
     if (status == 404)
         report_refusal(&service->options, status, GS_HTTP_REFUSED_DOT_FILE, service->wanted.path);
+    else if (status == 403)
+        report_refusal(&service->options, status, GS_HTTP_REFUSED_PLAIN, service->wanted.path);
     else
         report_refusal(&service->options, status, GS_HTTP_REFUSED_PATH, request->line);
 }
@@ -359,8 +362,6 @@ static __attribute__((noinline)) struct gs_http_load *
 new_load(const struct gs_http_service *service, const struct gs_http_request *request)
 {
     const struct gs_http_wanted *wanted = &service->wanted;
-    if (wanted->generator)
-        return gs_http_load_new_generated(wanted->path, service->site, wanted->generator);
     struct gs_http_load *load = gs_http_load_new(wanted->path, wanted->is_directory, service->site,
                                                  &service->options, wanted->page);
     if (load && wanted->is_directory && service->site->listing)
@@ -425,12 +426,17 @@ find_ready(struct gs_http_service *service, const struct gs_http_request *reques
 
 /* Not inlined: the stack that it needs is not part of what other requests need. */
 static __attribute__((noinline)) enum gs_http_handled
-handle_other(struct gs_http_conn *conn, const struct gs_http_request *request, uint64_t now_ns)
+handle_other(struct gs_http_conn *conn, const struct gs_http_request *request,
+             const struct gs_http_load *pass, uint64_t now_ns)
 {
     struct gs_http_service *service = conn->service;
     struct gs_http_wanted *wanted = &service->wanted;
     enum gs_http_handled handled = GS_HTTP_HANDLED;
     unsigned status = find_wanted_path(service, request);
+    if (!status && service->site->guard_count)
+        status = gs_http_guard_request(conn, request, pass, now_ns);
+    if (status >= GS_HTTP_GUARD_WAITS)
+        return status == GS_HTTP_GUARD_WAITS ? GS_HTTP_WAITING : GS_HTTP_BLOCKED;
     wanted->generator = status ? NULL : find_generator(&service->options, wanted->path);
     wanted->status = 200;
     if (status)
@@ -444,6 +450,8 @@ handle_other(struct gs_http_conn *conn, const struct gs_http_request *request, u
         report_path(service, request, status);
     return handled;
 }
+
+/* ---- Loads ---- */
 
 /* Of several loads of the same file, the page of the first is used. */
 static void use_cached(struct gs_http_load *load, struct gs_http_page *cached)
@@ -529,6 +537,8 @@ enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
 {
     struct gs_http_page *page;
     select_site(conn->service, request, load);
+    if (load && load->pass)
+        return handle_other(conn, request, load, now_ns);
     if (load)
         return handle_loaded(conn, request, load, now_ns);
     if (!body_done && (request->chunked || request->content_length))
@@ -538,9 +548,10 @@ enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
     switch (request->method) {
     case GS_HTTP_GET:
     case GS_HTTP_HEAD:
-        page = find_ready(conn->service, request, now_ns);
+        /* What is guarded is not sent just because it is there. */
+        page = conn->service->site->guard_count ? NULL : find_ready(conn->service, request, now_ns);
         return page ? respond(conn, request, page, 200, now_ns)
-                    : handle_other(conn, request, now_ns);
+                    : handle_other(conn, request, NULL, now_ns);
     case GS_HTTP_OPTIONS:
         return respond(conn, request, NULL, 200, now_ns);
     case GS_HTTP_KNOWN_METHOD:

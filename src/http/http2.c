@@ -173,7 +173,7 @@ static bool is_over(const struct gs_http_conn *conn)
 static void enter_phase(struct gs_http_conn *conn, enum gs_http_conn_phase phase, uint64_t now_ns)
 {
     if (keeps_window(conn, phase, now_ns))
-        conn->phase = (uint8_t)phase;
+        conn->phase = (unsigned)phase & 0x7f;
     else
         gs_http_conn_enter_phase(conn, phase, now_ns);
 }

@@ -71,10 +71,30 @@ const struct gs_http_generator *gs_http_load_generator(const struct gs_http_load
     return load->generator;
 }
 
+struct gs_http_load *gs_http_load_new_pass(const struct gs_http_site *site,
+                                           const struct gs_http_pass *pass)
+{
+    static const struct gs_http_options none;
+    struct gs_http_load *load = gs_http_load_new(GS_HTTP_TEXT(""), false, site, &none, NULL);
+    struct gs_http_pass *copy = malloc(sizeof *copy);
+    if (!load || !copy) {
+        free(copy);
+        gs_http_load_free(load);
+        return NULL;
+    }
+    *copy = *pass;
+    load->pass = copy;
+    load->step = GS_HTTP_LOAD_AUTHENTICATE;
+    return load;
+}
+
 void gs_http_load_free(struct gs_http_load *load)
 {
     if (!load)
         return;
+    if (load->pass)
+        gs_http_credentials_wipe(&load->pass->credentials);
+    free(load->pass);
     gs_http_page_unref(load->cached);
     gs_http_page_unref(load->page);
     free(load->target);
@@ -270,6 +290,19 @@ static void list(void *data)
     free(fields);
 }
 
+static void authenticate(void *data)
+{
+    struct gs_http_load *load = data;
+    load->work_err =
+        gs_http_users_check(load->pass->users, &load->pass->credentials, load->started_ns);
+}
+
+static void on_authenticate(struct gs_http_load *load, int64_t result)
+{
+    int64_t err = result ? result : load->work_err;
+    finish(load, !err ? 200 : err == -EACCES ? 401 : 503);
+}
+
 static void on_list(struct gs_http_load *load, int64_t result)
 {
     int64_t err = result ? result : load->work_err;
@@ -439,12 +472,9 @@ bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op
         op.resolve = RESOLVE_NO_MAGICLINKS;
         break;
     case GS_HTTP_LOAD_CHECK:
-        op.fd = load->cached->fd;
-        op.kind = GS_HTTP_FILE_STAT;
-        op.stat = &load->stat;
-        break;
     case GS_HTTP_LOAD_STAT:
     case GS_HTTP_LOAD_VERIFY:
+        op.fd = load->step == GS_HTTP_LOAD_CHECK ? load->cached->fd : load->fd;
         op.kind = GS_HTTP_FILE_STAT;
         op.stat = &load->stat;
         break;
@@ -464,8 +494,9 @@ bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op
         op.n = load->generator->max_size;
         break;
     case GS_HTTP_LOAD_LIST:
+    case GS_HTTP_LOAD_AUTHENTICATE:
         op.kind = GS_HTTP_FILE_WORK;
-        op.work = list;
+        op.work = load->step == GS_HTTP_LOAD_LIST ? list : authenticate;
         op.data = load;
         break;
     case GS_HTTP_LOAD_COMPLETE:
@@ -508,6 +539,9 @@ void gs_http_load_set_result(struct gs_http_load *load, int64_t result)
         break;
     case GS_HTTP_LOAD_LIST:
         on_list(load, result);
+        break;
+    case GS_HTTP_LOAD_AUTHENTICATE:
+        on_authenticate(load, result);
         break;
     case GS_HTTP_LOAD_COMPLETE:
         break;

@@ -2,6 +2,7 @@
 #ifndef GS_HTTP_LOAD_H
 #define GS_HTTP_LOAD_H
 
+#include "http/guard.h"
 #include "http/page.h"
 #include "http/site.h"
 
@@ -23,7 +24,9 @@
  *
  *   OPEN_DIRECTORY --> LIST --> CLOSE                 directories are listed
  *
- *   GENERATE --> COMPLETE                             a generated page */
+ *   GENERATE --> COMPLETE                             a generated page
+ *
+ *   AUTHENTICATE --> COMPLETE                         credentials are verified (guard.h) */
 enum gs_http_load_step {
     GS_HTTP_LOAD_OPEN,
     GS_HTTP_LOAD_STAT,
@@ -35,6 +38,7 @@ enum gs_http_load_step {
     GS_HTTP_LOAD_RESOLVE,
     GS_HTTP_LOAD_GENERATE,
     GS_HTTP_LOAD_LIST,
+    GS_HTTP_LOAD_AUTHENTICATE,
     GS_HTTP_LOAD_COMPLETE,
 };
 
@@ -69,9 +73,10 @@ struct gs_http_load {
     uint64_t wall_ns;    /* the same, by the wall clock */
     size_t max_cached_file;
     size_t read;
-    int work_err;                              /* of LIST */
-    struct gs_http_page *cached;               /* to be revalidated; NULL: none */
-    struct gs_http_page *page;                 /* the result */
+    struct gs_http_pass *pass;   /* to be verified: then it is no load of a file; NULL: none */
+    int work_err;                /* of LIST and AUTHENTICATE */
+    struct gs_http_page *cached; /* to be revalidated; NULL: none */
+    struct gs_http_page *page;   /* the result */
     const struct gs_http_generator *generator; /* NULL: a file */
     struct stat stat;
     char *target;             /* the path to resolve, then to open, instead of `file`; NULL: none */
@@ -90,6 +95,10 @@ struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_director
 struct gs_http_load *gs_http_load_new_generated(struct gs_http_text path,
                                                 const struct gs_http_site *site,
                                                 const struct gs_http_generator *generator);
+
+/* The same that only verifies credentials: its status becomes 200, 401 or 503. */
+struct gs_http_load *gs_http_load_new_pass(const struct gs_http_site *site,
+                                           const struct gs_http_pass *pass);
 
 /* NULL is accepted. */
 void gs_http_load_free(struct gs_http_load *load);

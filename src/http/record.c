@@ -1,6 +1,7 @@
 #include "http/record.h"
 
 #include "http/conn.h"
+#include "http/guard.h"
 
 #include <stdlib.h>
 
@@ -52,8 +53,9 @@ __attribute__((noinline)) void gs_http_add_log_record(const struct gs_http_respo
     struct gs_http_text host = {NULL, 0};
     if (service->options.logs_host)
         host = gs_http_site_host(request);
-    size_t n = request->line.n + request->referer.n + request->user_agent.n + host.n + 4 +
-               forwarded_size(&service->options, request->fields);
+    const char *user = gs_http_guard_user(service, request);
+    size_t n = request->line.n + request->referer.n + request->user_agent.n + host.n +
+               strlen(user ? user : "") + 5 + forwarded_size(&service->options, request->fields);
     struct gs_http_log_record *record = malloc(sizeof *record + n);
     if (!record) { /* the response is more important than its log entry */
         gs_http_lose_log_line(response->conn);
@@ -67,12 +69,15 @@ __attribute__((noinline)) void gs_http_add_log_record(const struct gs_http_respo
         .referer = copy(&at, request->referer),
         .user_agent = copy(&at, request->user_agent),
         .host = copy(&at, host),
+        .user = copy(&at, (struct gs_http_text){user, user ? strlen(user) : 0}),
         .status = info.status,
         .received = gs_http_service_wall_seconds(service, response->now_ns),
     };
     record->entry.forwarded = copy_forwarded(at, &service->options, request->fields);
     *output->last_log_record = record;
     output->last_log_record = &record->next;
+    if (user)
+        gs_http_credentials_wipe(&service->pass->credentials);
 }
 
 __attribute__((noinline)) void gs_http_lose_log_line(const struct gs_http_conn *conn)

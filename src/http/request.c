@@ -115,15 +115,15 @@ static unsigned store(struct gs_http_text name, struct gs_http_text value,
 
 bool gs_http_request_stores(struct gs_http_text name)
 {
-    static const char *const by_length[][2] = {
+    static const char *const by_length[][3] = {
         [4] = {"host"},
         [5] = {"range"},
-        [6] = {"expect", "origin"},
+        [6] = {"expect", "accept", "origin"},
         [7] = {"referer"},
         [8] = {"if-range", "if-match"},
         [9] = {"forwarded"},
         [10] = {"connection", "user-agent"},
-        [13] = {"if-none-match"},
+        [13] = {"if-none-match", "authorization"},
         [14] = {"content-length"},
         [15] = {"x-forwarded-for"},
         [17] = {"transfer-encoding", "if-modified-since"},
@@ -131,7 +131,7 @@ bool gs_http_request_stores(struct gs_http_text name)
     };
     if (name.n >= sizeof by_length / sizeof *by_length)
         return false;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         const char *known = by_length[name.n][i];
         if (known && !memcmp(name.bytes, known, name.n))
             return true;

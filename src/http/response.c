@@ -184,6 +184,11 @@ static void put_fields_of(const struct gs_http_response *response, unsigned stat
         put_preflight(response);
     if (status == 503)
         put(response, "Retry-After: 1\r\n");
+    if (status == 401) {
+        put(response, "WWW-Authenticate: Basic realm=\"");
+        put(response, response->service->realm);
+        put(response, "\", charset=\"UTF-8\"\r\n");
+    }
 }
 
 struct gs_http_response_info gs_http_respond_with_status(const struct gs_http_response *response,

@@ -50,7 +50,18 @@ static bool has_same_settings(const struct gs_http_site *a, const struct gs_http
     return a->rules == b->rules && a->rule_count == b->rule_count &&
            a->error_pages == b->error_pages && a->error_page_count == b->error_page_count &&
            a->redirects == b->redirects && a->redirect_count == b->redirect_count &&
+           a->guards == b->guards && a->guard_count == b->guard_count &&
            a->fallback == b->fallback && a->cors == b->cors;
+}
+
+/* Returns 0 or -ENOMEM. */
+static int add_guards(struct gs_http_service *service)
+{
+    unsigned count = service->own.guard_count;
+    for (unsigned i = 0; i < service->options.site_count; i++)
+        count += service->options.sites[i].guard_count;
+    service->pass = count ? calloc(1, sizeof *service->pass) : NULL;
+    return count && !service->pass ? -ENOMEM : 0;
 }
 
 static int add_sites(struct gs_http_service *service)
@@ -86,7 +97,9 @@ int gs_http_service_new(const struct gs_http_options *options, int root_fd,
         .counts = counts,
         .own = {.root_fd = root_fd,
                 .https_port = options->redirect_port,
-                .listing = options->listing},
+                .listing = options->listing,
+                .guards = options->guards,
+                .guard_count = options->guard_count},
         .site = &service->own,
         .fields = {fields, strlen(fields)},
         .path = malloc(options->max_request_line + 1),
@@ -96,6 +109,8 @@ int gs_http_service_new(const struct gs_http_options *options, int root_fd,
     int err = service->path ? measure_fields(service, &service->own) : -ENOMEM;
     if (!err && options->site_count)
         err = add_sites(service);
+    if (!err)
+        err = add_guards(service);
     if (err)
         gs_http_service_free(service);
     else
@@ -117,6 +132,7 @@ void gs_http_service_free(struct gs_http_service *service)
     gs_http2_service_done(service);
     free(service->site_fields);
     free(service->location);
+    free(service->pass);
     free(service->path);
     free(service);
 }

@@ -4,6 +4,7 @@
 
 #include "http/cache.h"
 #include "http/date.h"
+#include "http/guard.h"
 #include "http/http2.h"
 #include "http/output.h"
 #include "http/pattern.h"
@@ -35,6 +36,8 @@ struct gs_http_service {
     struct gs_http_sites sites;       /* of the options; none: `own` is the only one */
     struct gs_http_site own;
     const struct gs_http_site *site; /* of the request that is being handled */
+    const char *realm;               /* that its user is asked for, if the status is 401 */
+    struct gs_http_pass *pass;       /* room for what it has; NULL: no site has guards */
     struct gs_http_cache cache;
     struct gs_http_output *free_outputs;
     unsigned free_output_count;

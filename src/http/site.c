@@ -1,5 +1,6 @@
 #include "http/site.h"
 
+#include "http/guard.h"
 #include "http/hash.h"
 #include "http/host.h"
 #include "http/pattern.h"
@@ -249,6 +250,8 @@ const char *gs_http_site_problem(const struct gs_http_site *site, const char *co
         problem = error_page_problem(&site->error_pages[i]);
     if (!problem && site->cors)
         problem = gs_http_site_cors_problem(site->cors);
+    for (unsigned i = 0; !problem && i < site->guard_count; i++)
+        problem = gs_http_guard_problem(&site->guards[i]);
     for (unsigned i = 0; !problem && i < site->redirect_count; i++)
         problem = gs_http_site_redirect_problem(&site->redirects[i]);
     for (unsigned i = 0; !problem && i < site->rule_count; i++) {

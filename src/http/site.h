@@ -21,6 +21,8 @@
 #include <gossamer/api.h>
 #include <stdint.h>
 
+struct gs_http_users;
+
 /* Header fields for responses by their path, as pattern.h has it. All rules of a site that match
  * apply, in their order, and a field of a later one replaces those of the same name before it: so
  * what holds for a whole site is said once, and exceptions follow. A field without a value removes
@@ -60,6 +62,15 @@ struct gs_http_cors {
     bool has_credentials; /* with cookies, certificates and passwords; not for "*" */
 };
 
+/* Paths that only users may request (basic authentication). The path is that of the request, not
+ * that of a file which is sent for it. Of several that match, the first counts. */
+struct gs_http_guard {
+    const char *pattern;
+    const char *realm;           /* what users are asked for; no control characters, quotes, '\\' */
+    struct gs_http_users *users; /* borrowed; NULL: everybody may */
+    bool allows_plain;           /* also without TLS, which shows passwords to the network */
+};
+
 struct gs_http_site {
     /* Names without a port, in any case: "example.org" is one host; "*.example.org" all below it,
      * but not itself. An exact name takes precedence over a longer suffix, and that over a shorter
@@ -88,6 +99,9 @@ struct gs_http_site {
 
     const struct gs_http_redirect *redirects;
     unsigned redirect_count;
+
+    const struct gs_http_guard *guards;
+    unsigned guard_count;
 
     /* The file about.html is for /about, which precedes a file or a folder about; /about.html and
      * /about/index.html are redirected there. */

@@ -166,42 +166,42 @@ void gs_http_users_free(struct gs_http_users *users)
 
 /* ---- Credentials of a request ---- */
 
+/* The compiler must not leave it out. */
 void gs_http_credentials_wipe(struct gs_http_credentials *credentials)
 {
-    explicit_bzero(credentials, sizeof *credentials);
+    memset(credentials, 0, sizeof *credentials);
+    __asm__ volatile("" : : "r"(credentials) : "memory");
 }
 
-/* "user:password". A password may have a colon; neither may have control characters. */
-static bool split(struct gs_http_text decoded, struct gs_http_credentials *ret_credentials)
+/* "user:password", n bytes. A password may have a colon; neither may have control characters. */
+static bool split(struct gs_http_credentials *credentials, size_t n)
 {
-    const char *colon = memchr(decoded.bytes, ':', decoded.n);
-    for (size_t i = 0; i < decoded.n; i++)
-        if (!gs_http_is(decoded.bytes[i], GS_HTTP_FIELD))
+    char *colon = memchr(credentials->text, ':', n);
+    for (size_t i = 0; i < n; i++)
+        if (!gs_http_is(credentials->text[i], GS_HTTP_FIELD))
             return false;
     if (!colon)
         return false;
-    size_t user_n = (size_t)(colon - decoded.bytes), password_n = decoded.n - user_n - 1;
+    size_t user_n = (size_t)(colon - credentials->text), password_n = n - user_n - 1;
     if (!user_n || user_n > GS_HTTP_USER_MAX || password_n > GS_HTTP_PASSWORD_MAX)
         return false;
-    memset(ret_credentials, 0, sizeof *ret_credentials);
-    memcpy(ret_credentials->user, decoded.bytes, user_n);
-    memcpy(ret_credentials->password, colon + 1, password_n);
+    *colon = '\0';
+    credentials->password = (uint16_t)(user_n + 1);
     return true;
 }
 
 bool gs_http_credentials_parse(struct gs_http_text field,
                                struct gs_http_credentials *ret_credentials)
 {
-    char decoded[GS_HTTP_USER_MAX + 1 + GS_HTTP_PASSWORD_MAX + 2];
     struct gs_http_text scheme = {field.bytes, field.n < 5 ? field.n : 5};
-    if (!field.bytes || !gs_http_text_is_nocase(scheme, "basic"))
+    memset(ret_credentials, 0, sizeof *ret_credentials);
+    if (!gs_http_text_is_nocase(scheme, "basic") || field.n < 6 || field.bytes[5] != ' ')
         return false;
     struct gs_http_text text = gs_http_trim((struct gs_http_text){field.bytes + 5, field.n - 5});
-    if (field.n < 6 || field.bytes[5] != ' ')
-        return false;
-    ssize_t n = gs_http_base64_read(decoded, sizeof decoded, text);
-    bool is_valid = n >= 0 && split((struct gs_http_text){decoded, (size_t)n}, ret_credentials);
-    explicit_bzero(decoded, sizeof decoded);
+    ssize_t n = gs_http_base64_read(ret_credentials->text, sizeof ret_credentials->text - 1, text);
+    bool is_valid = n >= 0 && split(ret_credentials, (size_t)n);
+    if (!is_valid)
+        gs_http_credentials_wipe(ret_credentials);
     return is_valid;
 }
 
@@ -276,9 +276,10 @@ int gs_http_users_check(struct gs_http_users *users, const struct gs_http_creden
     _Atomic(uint64_t) *check = take_check(users->shared, now_ns);
     if (!check)
         return -EAGAIN;
-    const struct user wanted = {.name = credentials->user};
+    const struct user wanted = {.name = credentials->text};
     const struct user *user = bsearch(&wanted, users->users, users->count, sizeof wanted, compare);
-    int err = users->verify(credentials->password, user ? user->hash : users->users[0].hash);
+    int err =
+        users->verify(gs_http_password(credentials), user ? user->hash : users->users[0].hash);
     atomic_store(check, 0);
     if (!err && !user)
         err = -EACCES;

@@ -57,9 +57,16 @@ void gs_http_users_free(struct gs_http_users *users);
 #define GS_HTTP_USER_MAX 255
 #define GS_HTTP_PASSWORD_MAX 72 /* bcrypt ignores what is longer */
 
+/* What follows the texts is zero, so that equal credentials have equal bytes. */
 struct gs_http_credentials {
-    char user[GS_HTTP_USER_MAX + 1], password[GS_HTTP_PASSWORD_MAX + 1];
+    uint16_t password;                                          /* where it begins */
+    char text[GS_HTTP_USER_MAX + 1 + GS_HTTP_PASSWORD_MAX + 1]; /* the user's name comes first */
 };
+
+static inline const char *gs_http_password(const struct gs_http_credentials *credentials)
+{
+    return credentials->text + credentials->password;
+}
 
 /* Parse the field Authorization. Returns false if there is none of the scheme Basic, or if it is
  * malformed, too long, or has control characters. */

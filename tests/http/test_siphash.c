@@ -9,8 +9,8 @@ TEST(the_hash_is_that_of_the_reference)
 {
     uint8_t bytes[16];
     uint64_t hash[2];
-    for (uint8_t i = 0; i < sizeof bytes; i++)
-        bytes[i] = i;
+    for (size_t i = 0; i < sizeof bytes; i++)
+        bytes[i] = (uint8_t)i;
     gs_http_siphash(key, bytes, 0, hash);
     CHECK_EQ(hash[0], UINT64_C(0xe6a825ba047f81a3));
     CHECK_EQ(hash[1], UINT64_C(0x930255c71472f66d));

@@ -25,6 +25,7 @@ pytestmark = pytest.mark.skipif(not has_yaml(), reason="built without libyaml")
 TLS = 'listen: ["https://*:443"]'
 LOG = "access_log: /var/log/gossamer/access.log"
 BESIDE = {
+    "users": "users_without_tls: true",
     "nonblocking": "arch: queue",
     "controllers": "arch: stage",
     "admission": "arch: stage",
@@ -77,6 +78,8 @@ def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     chain.rename(top / "etc/ssl/fullchain.pem")
     key.rename(top / "etc/ssl/privkey.pem")
     (top / "var/log/gossamer").mkdir(parents=True)
+    (top / "etc/gossamer").mkdir(parents=True, exist_ok=True)
+    (top / "etc/gossamer/users").write_text(f"ann:$2y$05${'a' * 53}\n")
     return top
 
 

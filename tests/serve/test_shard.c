@@ -28,8 +28,8 @@ static void start(bool is_shared)
     memset(&counts, 0, sizeof counts);
     memset(&shard, 0, sizeof shard);
     gs_http_options_default(&options.http);
-    root = (struct serve_root){.path = folder,
-                               .fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC)};
+    root =
+        (struct serve_root){.path = folder, .fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC)};
     server = (struct serve_server){
         .options = &options,
         .sites = {.roots = &root, .root_count = 1},
