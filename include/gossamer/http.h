@@ -30,6 +30,7 @@
 GS_BEGIN_DECLS
 
 struct gs_http2;
+struct gs_http_compressor;
 struct gs_http_conn;
 struct gs_http_load;
 struct gs_http_output;
@@ -134,6 +135,8 @@ struct gs_http_options {
     uint16_t redirect_port;                     /* of gs_http_conn_redirect */
     const struct gs_http_generator *generators; /* borrowed; they take precedence over files */
     unsigned generator_count;
+    bool precompressed; /* FILE.br, FILE.zst and FILE.gz are FILE, for clients that accept them */
+    const struct gs_http_compressor *compressor; /* borrowed; private */
 };
 
 /* Get the defaults, which `gossamer serve` uses, too. */

@@ -5,6 +5,7 @@
 #include "http/http2.h"
 #include "http/load.h"
 #include "http/response.h"
+#include "http/variant.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -140,6 +141,19 @@ static enum gs_http_handled respond(struct gs_http_conn *conn,
         conn->flags |= GS_HTTP_CONN_MUST_LINGER;
     conn->state = response.keep_alive ? GS_HTTP_CONN_HEAD : GS_HTTP_CONN_CLOSING;
     return GS_HTTP_HANDLED;
+}
+
+/* The same with the variant of the page that the client accepts. */
+static enum gs_http_handled respond_with_variant(struct gs_http_conn *conn,
+                                                 const struct gs_http_request *request,
+                                                 struct gs_http_page *page, unsigned status,
+                                                 uint64_t now_ns)
+{
+    if (page && page->is_negotiated) {
+        page = gs_http_choose(conn->service, request, page, now_ns);
+        status = page ? status : 406;
+    }
+    return respond(conn, request, page, status, now_ns);
 }
 
 /* Not inlined: the stack that the caller's function needs is not part of gs_http_handle's. */
@@ -285,18 +299,23 @@ static enum gs_http_handled handle_page(struct gs_http_conn *conn,
     const struct gs_http_generator *generator = find_generator(&service->options, path);
     struct gs_http_page *page = generator ? NULL : gs_http_cache_find(&service->cache, path);
     bool is_fresh = page && is_usable(page, now_ns);
-    if (is_fresh && is_unchanged(service, page, now_ns))
-        return respond(conn, request, page, 200, now_ns);
+    struct gs_http_page *chosen = page;
+    if (is_fresh && __builtin_expect(page->is_negotiated, 0))
+        chosen = gs_http_choose(service, request, page, now_ns);
+    if (is_fresh && (!chosen || is_unchanged(service, chosen, now_ns)))
+        return respond(conn, request, chosen, 406, now_ns);
     if (conn->output)
         return GS_HTTP_BLOCKED;
     conn->load =
         generator ? gs_http_load_new_generated(path, generator)
                   : gs_http_load_new(path, is_directory, service->root_fd, &service->options, page);
     if (!conn->load)
-        return respond(conn, request, is_usable_on_error(page, now_ns) ? page : NULL, 503, now_ns);
-    if (page && !is_fresh)
+        return respond_with_variant(conn, request, is_usable_on_error(page, now_ns) ? page : NULL,
+                                    503, now_ns);
+    if (is_fresh)
+        gs_http_load_check_only(conn->load, chosen);
+    else if (page)
         page->is_revalidating = true;
-    conn->load->is_fresh = is_fresh;
     conn->load->started_ns = now_ns;
     conn->load->wall_ns = now_ns + service->wall_offset_ns;
     conn->state = GS_HTTP_CONN_LOAD;
@@ -325,6 +344,8 @@ static void update_cache(struct gs_http_cache *cache, struct gs_http_load *load)
         gs_http_cache_insert(cache, load->page, load->started_ns);
     else if (cached)
         gs_http_cache_remove(cache, cached);
+    if (load->page && load->knows_siblings)
+        gs_http_set_siblings(cache, load->page, load->siblings);
 }
 
 static enum gs_http_handled respond_stale(struct gs_http_conn *conn,
@@ -334,7 +355,7 @@ static enum gs_http_handled respond_stale(struct gs_http_conn *conn,
     struct gs_http_cache *cache = &conn->service->cache;
     if (gs_http_cache_find(cache, page->path) == page)
         gs_http_cache_use(cache, page, now_ns);
-    return respond(conn, request, page, 200, now_ns);
+    return respond_with_variant(conn, request, page, 200, now_ns);
 }
 
 static enum gs_http_handled handle_loaded(struct gs_http_conn *conn,
@@ -345,7 +366,8 @@ static enum gs_http_handled handle_loaded(struct gs_http_conn *conn,
         return respond_stale(conn, request, load->cached, now_ns);
     if (!load->generator && !load->is_fresh)
         update_cache(&conn->service->cache, load);
-    enum gs_http_handled handled = respond(conn, request, load->page, load->status, now_ns);
+    enum gs_http_handled handled =
+        respond_with_variant(conn, request, load->page, load->status, now_ns);
     if (handled == GS_HTTP_HANDLED)
         report_refusal(&conn->service->options, load->status, load->refusal, load->path);
     if (conn->output)

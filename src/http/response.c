@@ -170,6 +170,8 @@ struct gs_http_response_info gs_http_respond_with_status(const struct gs_http_re
         put_https_location(response);
     if (status == 503)
         put(response, "Retry-After: 1\r\n");
+    if (status == 406 || response->is_negotiated)
+        put(response, GS_HTTP_VARY_FIELD);
     if (n)
         put(response, "Content-Type: text/plain; charset=utf-8\r\n");
     put(response, "Content-Length: ");
@@ -330,10 +332,10 @@ static struct gs_http_response_info respond_full(const struct gs_http_response *
     struct gs_http_output *output = response->output;
     size_t size = (size_t)page->stat.st_size;
     bool with_stored_head = response->keep_alive && response->request->minor;
-    bool is_copied = page->body && !is_head_request(response) && with_stored_head &&
+    bool is_copied = page->is_joined && !is_head_request(response) && with_stored_head &&
                      gs_http_output_has_room(output, page->head.n + size, 1) &&
                      page->head.n + size <= COPY_MAX;
-    if (with_stored_head && page->body && !is_head_request(response) && !is_copied &&
+    if (with_stored_head && page->is_joined && !is_head_request(response) && !is_copied &&
         gs_http_page_is_unused(page) && !is_in_future(response, page))
         return respond_with_stored_head(response, page);
     size_t n = is_copied          ? page->head.n + size
@@ -361,8 +363,8 @@ refer_to_full(const struct gs_http_response *response, struct gs_http_page *page
     struct gs_http_output *output = response->output;
     uint64_t body = output->end + page->head.n;
     bool has_body = !is_head_request(response);
-    gs_http_output_put_page(output, page, has_body && page->body);
-    if (has_body && !page->body)
+    gs_http_output_put_page(output, page, has_body && page->is_joined);
+    if (has_body && !page->is_joined)
         gs_http_output_put_body(output, page, 0, (uint64_t)page->stat.st_size);
     return (struct gs_http_response_info){200, body};
 }
@@ -403,6 +405,16 @@ static struct gs_http_response_info respond_generated(const struct gs_http_respo
     return (struct gs_http_response_info){200, body};
 }
 
+/* A precondition has failed. Not inlined: its stack is not part of the caller's. */
+static __attribute__((noinline)) struct gs_http_response_info
+respond_failed(const struct gs_http_response *response, const struct gs_http_page *page,
+               unsigned status)
+{
+    struct gs_http_response failed = *response;
+    failed.is_negotiated = page->is_negotiated;
+    return gs_http_respond_with_status(&failed, status);
+}
+
 struct gs_http_response_info gs_http_respond_with_page(const struct gs_http_response *response,
                                                        struct gs_http_page *page)
 {
@@ -414,7 +426,7 @@ struct gs_http_response_info gs_http_respond_with_page(const struct gs_http_resp
     if (status == 304)
         return respond_not_modified(response, page);
     if (status)
-        return gs_http_respond_with_status(response, status);
+        return respond_failed(response, page, status);
     if (request->range.bytes && !is_head_request(response) &&
         gs_http_if_range_matches(request, page, now)) {
         struct gs_http_response_info info = respond_partial(response, page);

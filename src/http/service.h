@@ -3,11 +3,20 @@
 #define GS_HTTP_SERVICE_H
 
 #include "http/cache.h"
+#include "http/coding.h"
 #include "http/date.h"
 #include "http/http2.h"
 #include "http/output.h"
 
 #include <gossamer/http.h>
+
+/* What a value of Accept-Encoding means: there are few values, and many requests. */
+struct gs_http_accepting {
+    struct gs_http_accepted accepted;
+    uint8_t size; /* of the value, and 1 */
+    char value[43];
+};
+#define GS_HTTP_ACCEPTINGS 8 /* by the length of the value */
 
 struct gs_http_service {
     struct gs_http_options options;
@@ -25,6 +34,8 @@ struct gs_http_service {
     char *path; /* buffer for the path of the request that is being handled */
     size_t path_size;
     struct gs_http_range ranges[GS_HTTP_RANGES_MAX]; /* of the request that is being handled */
+    struct gs_http_accepted accepted;                /* the same, if it is not below */
+    struct gs_http_accepting acceptings[GS_HTTP_ACCEPTINGS];
 };
 
 /* Relaxed, since other threads read each word independently. */
