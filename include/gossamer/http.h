@@ -35,6 +35,7 @@ struct gs_http_conn;
 struct gs_http_load;
 struct gs_http_output;
 struct gs_http_page;
+struct gs_http_site;
 
 /* ---- Options of an HTTP service ----
  *
@@ -135,6 +136,8 @@ struct gs_http_options {
     uint16_t redirect_port;                     /* of gs_http_conn_redirect */
     const struct gs_http_generator *generators; /* borrowed; they take precedence over files */
     unsigned generator_count;
+    const struct gs_http_site *sites; /* borrowed; private */
+    unsigned site_count;              /* 0: one site, for all hosts */
     bool precompressed; /* FILE.br, FILE.zst and FILE.gz are FILE, for clients that accept them */
     const struct gs_http_compressor *compressor; /* borrowed; private */
 };
@@ -178,9 +181,11 @@ struct gs_http_counts {
 
 struct gs_http_service;
 
-/* Create a service; the options are copied. root_fd: the directory to serve; borrowed. counts: the
+/* Create a service; the options are copied. root_fd: the directory to serve, unless there are
+ * sites; borrowed. counts: the
  * counters to update, for instance in memory shared between processes; borrowed. Returns 0,
- * -ENOMEM, or -EINVAL if the fields of the options are longer than GS_HTTP_FIELDS_MAX. */
+ * -ENOMEM, or -EINVAL if the fields of the options are longer than GS_HTTP_FIELDS_MAX, or the sites
+ * are not valid; -EEXIST if two of these are for the same host. */
 GS_API GS_MUST_CHECK int gs_http_service_new(const struct gs_http_options *options, int root_fd,
                                              struct gs_http_counts *counts,
                                              struct gs_http_service **ret_service);

@@ -1,27 +1,14 @@
 #include "http/cache.h"
 
+#include "http/hash.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
-static uint64_t mix(uint64_t hash, uint64_t word)
+/* Sites may have pages of the same paths. */
+static uint32_t hash_page(const struct gs_http_site *site, struct gs_http_text path)
 {
-    hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
-    return hash ^ hash >> 32;
-}
-
-static uint32_t hash_path(struct gs_http_text path)
-{
-    uint64_t hash = path.n, word = 0;
-    size_t i = 0;
-    for (; path.n - i > 8; i += 8) {
-        memcpy(&word, path.bytes + i, 8);
-        hash = mix(hash, word);
-    }
-    if (i) /* the last eight bytes, some of them again */
-        memcpy(&word, path.bytes + path.n - 8, 8);
-    for (; !i && path.n; path.n--)
-        word = word << 8 | (unsigned char)path.bytes[path.n - 1];
-    return (uint32_t)(mix(hash, word) >> 32);
+    return gs_http_hash(path, (uintptr_t)site, 0);
 }
 
 /* What a page takes, or a set of pages. */
@@ -137,13 +124,14 @@ void gs_http_cache_done(struct gs_http_cache *cache)
     free(cache->buckets);
 }
 
-struct gs_http_page *gs_http_cache_find(const struct gs_http_cache *cache, struct gs_http_text path)
+struct gs_http_page *gs_http_cache_find(const struct gs_http_cache *cache,
+                                        const struct gs_http_site *site, struct gs_http_text path)
 {
     if (!cache->bucket_count)
         return NULL;
-    uint32_t hash = hash_path(path);
+    uint32_t hash = hash_page(site, path);
     struct gs_http_page *page = *find_bucket(cache, hash);
-    while (page && (page->hash != hash || page->path.n != path.n ||
+    while (page && (page->hash != hash || page->path.n != path.n || page->site != site ||
                     memcmp(page->path.bytes, path.bytes, path.n) != 0))
         page = page->next_same_bucket;
     return page;
@@ -152,7 +140,7 @@ struct gs_http_page *gs_http_cache_find(const struct gs_http_cache *cache, struc
 void gs_http_cache_insert(struct gs_http_cache *cache, struct gs_http_page *page,
                           uint64_t validated_ns)
 {
-    struct gs_http_page *previous = gs_http_cache_find(cache, page->path);
+    struct gs_http_page *previous = gs_http_cache_find(cache, page->site, page->path);
     if (previous)
         gs_http_cache_remove(cache, previous);
     struct size size = size_of(page);
@@ -161,7 +149,7 @@ void gs_http_cache_insert(struct gs_http_cache *cache, struct gs_http_page *page
     make_room(cache, NULL, size);
     if (cache->count >= cache->bucket_count && !grow(cache))
         return;
-    page->hash = hash_path(page->path);
+    page->hash = hash_page(page->site, page->path);
     page->validated_ns = page->used_ns = validated_ns;
     struct gs_http_page **bucket = find_bucket(cache, page->hash);
     page->next_same_bucket = *bucket;
@@ -174,7 +162,7 @@ void gs_http_cache_insert(struct gs_http_cache *cache, struct gs_http_page *page
 
 static bool contains(const struct gs_http_cache *cache, const struct gs_http_page *page)
 {
-    return gs_http_cache_find(cache, page->path) == page;
+    return gs_http_cache_find(cache, page->site, page->path) == page;
 }
 
 bool gs_http_cache_set_variant(struct gs_http_cache *cache, struct gs_http_page *page,
@@ -201,7 +189,7 @@ bool gs_http_cache_set_variant(struct gs_http_cache *cache, struct gs_http_page 
 void gs_http_cache_set_fields(struct gs_http_cache *cache, struct gs_http_page *page,
                               struct gs_http2_fields *fields, size_t n)
 {
-    struct gs_http_page *cached = gs_http_cache_find(cache, page->path);
+    struct gs_http_page *cached = gs_http_cache_find(cache, page->site, page->path);
     bool is_cached = cached && (cached == page || cached->variants[page->coding] == page);
     page->http2_fields = fields;
     page->http2_fields_n = n;

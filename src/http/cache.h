@@ -1,5 +1,5 @@
-/* The file cache: pages by path, bounded in bytes and in descriptors. The page that was used least
- * recently is evicted first. Used by one kernel thread at a time. */
+/* The file cache: pages by site and path, bounded in bytes and in descriptors. The page that was
+ * used least recently is evicted first. Used by one kernel thread at a time. */
 #ifndef GS_HTTP_CACHE_H
 #define GS_HTTP_CACHE_H
 
@@ -23,12 +23,13 @@ struct gs_http_cache {
 void gs_http_cache_init(struct gs_http_cache *cache, size_t max_bytes, unsigned max_descriptors);
 void gs_http_cache_done(struct gs_http_cache *cache);
 
-/* Find the page of this path; borrowed until the cache is next changed. Returns NULL if there is
- * none. */
+/* Find the site's page of this path; borrowed until the cache is next changed. Returns NULL if
+ * there is none. */
 struct gs_http_page *gs_http_cache_find(const struct gs_http_cache *cache,
-                                        struct gs_http_text path);
+                                        const struct gs_http_site *site, struct gs_http_text path);
 
-/* Insert a page, with a reference of the cache's own, and remove any other page of its path. A page
+/* Insert a page, with a reference of the cache's own, and remove any other page of its site and
+ * path. A page
  * that exceeds the limits, or for which memory is exhausted, is not inserted. */
 void gs_http_cache_insert(struct gs_http_cache *cache, struct gs_http_page *page,
                           uint64_t validated_ns);

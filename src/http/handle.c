@@ -297,7 +297,8 @@ static enum gs_http_handled handle_page(struct gs_http_conn *conn,
         return handled;
     }
     const struct gs_http_generator *generator = find_generator(&service->options, path);
-    struct gs_http_page *page = generator ? NULL : gs_http_cache_find(&service->cache, path);
+    struct gs_http_page *page =
+        generator ? NULL : gs_http_cache_find(&service->cache, service->site, path);
     bool is_fresh = page && is_usable(page, now_ns);
     struct gs_http_page *chosen = page;
     if (is_fresh && __builtin_expect(page->is_negotiated, 0))
@@ -306,9 +307,9 @@ static enum gs_http_handled handle_page(struct gs_http_conn *conn,
         return respond(conn, request, chosen, 406, now_ns);
     if (conn->output)
         return GS_HTTP_BLOCKED;
-    conn->load =
-        generator ? gs_http_load_new_generated(path, generator)
-                  : gs_http_load_new(path, is_directory, service->root_fd, &service->options, page);
+    conn->load = generator
+                     ? gs_http_load_new_generated(path, service->site, generator)
+                     : gs_http_load_new(path, is_directory, service->site, &service->options, page);
     if (!conn->load)
         return respond_with_variant(conn, request, is_usable_on_error(page, now_ns) ? page : NULL,
                                     503, now_ns);
@@ -336,7 +337,7 @@ static void use_cached(struct gs_http_load *load, struct gs_http_page *cached)
  */
 static void update_cache(struct gs_http_cache *cache, struct gs_http_load *load)
 {
-    struct gs_http_page *cached = gs_http_cache_find(cache, load->path);
+    struct gs_http_page *cached = gs_http_cache_find(cache, load->site, load->path);
     use_cached(load, cached);
     if (load->page && load->page == cached)
         gs_http_cache_revalidate(cache, cached, load->started_ns);
@@ -353,7 +354,7 @@ static enum gs_http_handled respond_stale(struct gs_http_conn *conn,
                                           struct gs_http_page *page, uint64_t now_ns)
 {
     struct gs_http_cache *cache = &conn->service->cache;
-    if (gs_http_cache_find(cache, page->path) == page)
+    if (gs_http_cache_find(cache, page->site, page->path) == page)
         gs_http_cache_use(cache, page, now_ns);
     return respond_with_variant(conn, request, page, 200, now_ns);
 }
@@ -375,6 +376,16 @@ static enum gs_http_handled handle_loaded(struct gs_http_conn *conn,
     return handled;
 }
 
+/* With one site, it stays selected. */
+static inline void select_site(struct gs_http_service *service,
+                               const struct gs_http_request *request,
+                               const struct gs_http_load *load)
+{
+    if (service->sites.count > 1)
+        service->site =
+            load ? load->site : gs_http_sites_find(&service->sites, gs_http_site_host(request));
+}
+
 /* To what the client knows the server by; its port is replaced. */
 static enum gs_http_handled redirect(struct gs_http_conn *conn,
                                      const struct gs_http_request *request, uint64_t now_ns)
@@ -388,6 +399,7 @@ enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
                                     const struct gs_http_request *request, bool body_done,
                                     struct gs_http_load *load, uint64_t now_ns)
 {
+    select_site(conn->service, request, load);
     if (load)
         return handle_loaded(conn, request, load, now_ns);
     if (!body_done && (request->chunked || request->content_length))

@@ -118,3 +118,11 @@ bool gs_http_host_is_valid(struct gs_http_text value)
     return value.bytes[host] == ':' &&
            (!port.n || (gs_http_get_decimal(port, &number) && number <= 65535));
 }
+
+struct gs_http_text gs_http_host_name(struct gs_http_text value)
+{
+    const char *colon = memrchr(value.bytes, ':', value.n);
+    if (colon && !memchr(colon, ']', value.n - (size_t)(colon - value.bytes)))
+        value.n = (size_t)(colon - value.bytes);
+    return value;
+}

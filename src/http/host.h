@@ -15,4 +15,7 @@
  */
 bool gs_http_host_is_valid(struct gs_http_text value);
 
+/* Returns a valid value without its port; an IPv6 address keeps its brackets. */
+struct gs_http_text gs_http_host_name(struct gs_http_text value);
+
 #endif

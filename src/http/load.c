@@ -14,7 +14,8 @@
 #define ATTEMPTS_MAX 4 /* for a file that changes while it is read */
 #define PARENTS_MAX 16 /* names of a path that may be missing below an absolute link */
 
-struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_directory, int root_fd,
+struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_directory,
+                                      const struct gs_http_site *site,
                                       const struct gs_http_options *options,
                                       struct gs_http_page *cached)
 {
@@ -30,7 +31,8 @@ struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_director
         .step = is_open ? GS_HTTP_LOAD_CHECK : GS_HTTP_LOAD_OPEN,
         .is_directory = is_directory,
         .follow_symlinks = options->follow_symlinks,
-        .root_fd = root_fd,
+        .site = site,
+        .root_fd = site->root_fd,
         .fd = -1,
         .portable_etags = options->portable_etags,
         .fields = options->fields,
@@ -46,10 +48,11 @@ struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_director
 }
 
 struct gs_http_load *gs_http_load_new_generated(struct gs_http_text path,
+                                                const struct gs_http_site *site,
                                                 const struct gs_http_generator *generator)
 {
     static const struct gs_http_options none;
-    struct gs_http_load *load = gs_http_load_new(path, false, -1, &none, NULL);
+    struct gs_http_load *load = gs_http_load_new(path, false, site, &none, NULL);
     if (!load)
         return NULL;
     load->stat.st_size = (off_t)generator->max_size;
@@ -292,6 +295,7 @@ static void create_page(struct gs_http_load *load)
         return;
     }
     load->page->path.n = load->path.n;
+    load->page->site = load->site;
     load->page->compressible = load->page->pending = compressible;
     load->page->is_sibling = load->coding;
     uint64_t unchanged_ns = gs_http_page_unchanged_ns(&load->stat, load->wall_ns);

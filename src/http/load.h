@@ -3,6 +3,7 @@
 #define GS_HTTP_LOAD_H
 
 #include "http/page.h"
+#include "http/site.h"
 
 #include <gossamer/http.h>
 
@@ -53,7 +54,8 @@ struct gs_http_load {
     uint8_t compressor_codings;
     const char *fields; /* of the head of its page */
     unsigned status;    /* 200: page is complete; 301: a directory; or the status to refuse with */
-    enum gs_http_refusal refusal; /* if that is 403 or 404 */
+    enum gs_http_refusal refusal;    /* if that is 403 or 404 */
+    const struct gs_http_site *site; /* borrowed */
     int root_fd, fd;
     uint64_t started_ns; /* the loaded state of the file is as of this time or later */
     uint64_t wall_ns;    /* the same, by the wall clock */
@@ -74,12 +76,14 @@ struct gs_http_load {
 
 /* path: normalised; copied. cached: NULL or the cached page, of which the load takes a reference of
  * its own, and of its siblings. Returns NULL if memory is exhausted. */
-struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_directory, int root_fd,
+struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_directory,
+                                      const struct gs_http_site *site,
                                       const struct gs_http_options *options,
                                       struct gs_http_page *cached);
 
 /* The same for a generated page. */
 struct gs_http_load *gs_http_load_new_generated(struct gs_http_text path,
+                                                const struct gs_http_site *site,
                                                 const struct gs_http_generator *generator);
 
 /* The cached page is fresh: only compare this page, which is the cached one or a variant of it,

@@ -132,6 +132,7 @@ struct gs_http_page *gs_http_page_new_coded(const struct gs_http_page *page,
     struct gs_http_page *variant = new_page(&parts);
     if (!variant)
         return NULL;
+    variant->site = page->site;
     if (is_copied) {
         memcpy(variant->body, coded->bytes, coded->n);
     } else {

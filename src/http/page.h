@@ -17,6 +17,8 @@
  * because the kernel lacks descriptors or memory. */
 #define GS_HTTP_STALE_IF_ERROR_NS (60 * GS_SECOND)
 
+struct gs_http_site;
+
 struct gs_http_page {
     atomic_uint references;
     uint32_t hash;
@@ -43,7 +45,8 @@ struct gs_http_page {
     uint8_t pending;      /* of these: what may still be asked for */
     struct gs_http_page *variants[GS_HTTP_CODINGS]; /* references; NULL: none, as of the first */
 
-    struct gs_http_text path; /* below the root, as gs_http_path_normalise returns it */
+    const struct gs_http_site *site; /* borrowed; NULL in tests only */
+    struct gs_http_text path;        /* below its root, as gs_http_path_normalise returns it */
 
     /* Parts of a response. */
     struct gs_http_text fields;     /* those it was given */

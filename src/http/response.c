@@ -124,26 +124,17 @@ static void put_location(const struct gs_http_response *response)
     put(response, "\r\n");
 }
 
-/* The host that the client has asked for, without its port; an IPv6 address has brackets. */
-static struct gs_http_text host_of(const struct gs_http_request *request)
-{
-    struct gs_http_text host = request->host;
-    const char *colon = memrchr(host.bytes, ':', host.n);
-    if (colon && !memchr(colon, ']', host.n - (size_t)(colon - host.bytes)))
-        host.n = (size_t)(colon - host.bytes);
-    return host;
-}
-
 bool gs_http_may_redirect(const struct gs_http_request *request)
 {
-    return request->host.bytes && host_of(request).n && host_of(request).n <= HOST_MAX;
+    struct gs_http_text host = gs_http_site_host(request);
+    return host.n && host.n <= HOST_MAX;
 }
 
 static void put_https_location(const struct gs_http_response *response)
 {
     unsigned port = response->service->options.redirect_port;
     put(response, "Location: https://");
-    gs_http_output_put(response->output, host_of(response->request));
+    gs_http_output_put(response->output, gs_http_site_host(response->request));
     if (port != 443) {
         put(response, ":");
         put_decimal(response, port);

@@ -27,18 +27,26 @@ void gs_http_options_default(struct gs_http_options *ret_options)
 int gs_http_service_new(const struct gs_http_options *options, int root_fd,
                         struct gs_http_counts *counts, struct gs_http_service **ret_service)
 {
+    struct gs_http_sites sites = {.count = 0};
     if (options->fields && strlen(options->fields) > GS_HTTP_FIELDS_MAX)
         return -EINVAL;
+    int err =
+        options->site_count ? gs_http_sites_init(&sites, options->sites, options->site_count) : 0;
+    if (err)
+        return err;
     struct gs_http_service *service = calloc(1, sizeof *service);
     char *path = malloc(options->max_request_line + 1);
     if (!service || !path) {
         free(service);
         free(path);
+        gs_http_sites_done(&sites);
         return -ENOMEM;
     }
     service->options = *options;
     service->counts = counts;
-    service->root_fd = root_fd;
+    service->sites = sites;
+    service->own.root_fd = root_fd;
+    service->site = sites.count ? sites.fallback : &service->own;
     service->path = path;
     service->path_size = options->max_request_line + 1;
     gs_http_cache_init(&service->cache, options->max_cache, options->max_cached_descriptors);
@@ -51,6 +59,7 @@ void gs_http_service_free(struct gs_http_service *service)
     if (!service)
         return;
     gs_http_cache_done(&service->cache);
+    gs_http_sites_done(&service->sites);
     while (service->free_outputs) {
         struct gs_http_output *output = service->free_outputs;
         service->free_outputs = output->next_free;

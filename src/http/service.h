@@ -7,6 +7,7 @@
 #include "http/date.h"
 #include "http/http2.h"
 #include "http/output.h"
+#include "http/site.h"
 
 #include <gossamer/http.h>
 
@@ -24,7 +25,9 @@ struct gs_http_service {
     const struct gs_http2_operations *http2; /* NULL: not spoken */
     void *http2_block;                /* that its sessions share (http2/memory.c); NULL: none yet */
     struct gs_http2_desk *http2_desk; /* the same */
-    int root_fd;
+    struct gs_http_sites sites;       /* of the options; none: `own` is the only one */
+    struct gs_http_site own;
+    const struct gs_http_site *site; /* of the request that is being handled */
     struct gs_http_cache cache;
     struct gs_http_output *free_outputs;
     unsigned free_output_count;

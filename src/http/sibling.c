@@ -48,6 +48,7 @@ static void create_absent_page(struct gs_http_load *load)
         load->status = 503;
         return;
     }
+    load->page->site = load->site;
     load->page->is_absent = load->page->is_settled = true;
     load->page->fresh_ns = GS_HTTP_FRESH_NS;
 }

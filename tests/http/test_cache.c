@@ -11,7 +11,7 @@ static void check_cache(void)
     struct gs_http_page *older = NULL;
     for (struct gs_http_page *page = cache.oldest; page; older = page, page = page->newer) {
         CHECK(page->older == older);
-        CHECK(gs_http_cache_find(&cache, page->path) == page);
+        CHECK(gs_http_cache_find(&cache, NULL, page->path) == page);
         bytes += sizeof *page + page->path.n + page->head.n + page->http2_fields_n +
                  (page->body ? (size_t)page->stat.st_size : 0);
         descriptors += page->fd >= 0;
@@ -47,21 +47,21 @@ static struct gs_http_page *insert(unsigned number, off_t size, bool with_body)
     gs_http_cache_insert(&cache, page, number);
     gs_http_page_unref(page);
     check_cache();
-    return gs_http_cache_find(&cache, name(number));
+    return gs_http_cache_find(&cache, NULL, name(number));
 }
 
 TEST(pages_are_found_by_their_path)
 {
     gs_http_cache_init(&cache, 1 << 24, 10);
-    CHECK(!gs_http_cache_find(&cache, name(1)));
+    CHECK(!gs_http_cache_find(&cache, NULL, name(1)));
     for (unsigned i = 0; i < 1000; i++)
         CHECK(insert(i, 1, true));
     for (unsigned i = 0; i < 1000; i++) {
-        struct gs_http_page *page = gs_http_cache_find(&cache, name(i));
+        struct gs_http_page *page = gs_http_cache_find(&cache, NULL, name(i));
         CHECK(page && page->validated_ns == i);
     }
-    CHECK(!gs_http_cache_find(&cache, name(1000)));
-    CHECK(!gs_http_cache_find(&cache, GS_HTTP_TEXT("")));
+    CHECK(!gs_http_cache_find(&cache, NULL, name(1000)));
+    CHECK(!gs_http_cache_find(&cache, NULL, GS_HTTP_TEXT("")));
     gs_http_cache_done(&cache);
 }
 
@@ -83,13 +83,13 @@ TEST(page_validated_least_recently_is_evicted_first)
     CHECK(insert(1, 2000, true));
     CHECK(insert(2, 2000, true));
     CHECK(insert(3, 2000, true));
-    gs_http_cache_revalidate(&cache, gs_http_cache_find(&cache, name(1)), 7);
+    gs_http_cache_revalidate(&cache, gs_http_cache_find(&cache, NULL, name(1)), 7);
     check_cache();
-    CHECK_EQ(gs_http_cache_find(&cache, name(1))->validated_ns, 7);
+    CHECK_EQ(gs_http_cache_find(&cache, NULL, name(1))->validated_ns, 7);
     CHECK(insert(4, 3000, true));
-    CHECK(gs_http_cache_find(&cache, name(1)));
-    CHECK(!gs_http_cache_find(&cache, name(2)));
-    CHECK(gs_http_cache_find(&cache, name(3)));
+    CHECK(gs_http_cache_find(&cache, NULL, name(1)));
+    CHECK(!gs_http_cache_find(&cache, NULL, name(2)));
+    CHECK(gs_http_cache_find(&cache, NULL, name(3)));
     gs_http_cache_done(&cache);
 }
 
@@ -98,7 +98,7 @@ TEST(page_larger_than_the_cache_is_not_inserted_and_evicts_nothing)
     gs_http_cache_init(&cache, 5000, 10);
     CHECK(insert(1, 1000, true));
     CHECK(!insert(2, 5000, true));
-    CHECK(gs_http_cache_find(&cache, name(1)));
+    CHECK(gs_http_cache_find(&cache, NULL, name(1)));
     /* The page that it would replace is removed. */
     CHECK(!insert(1, 5000, true));
     CHECK_EQ(cache.count, 0);
@@ -116,11 +116,11 @@ TEST(fields_of_http_2_count_as_part_of_a_page)
     CHECK_EQ(cache.bytes, before + 300);
     insert(3, (off_t)(10000 - cache.bytes) - 800, true);
     CHECK_EQ(cache.count, 3u);
-    struct gs_http_page *third = gs_http_cache_find(&cache, name(3));
+    struct gs_http_page *third = gs_http_cache_find(&cache, NULL, name(3));
     gs_http_cache_set_fields(&cache, third, malloc(1000), 1000);
     check_cache();
-    CHECK(!gs_http_cache_find(&cache, name(1)));
-    CHECK(gs_http_cache_find(&cache, name(2)) && gs_http_cache_find(&cache, name(3)));
+    CHECK(!gs_http_cache_find(&cache, NULL, name(1)));
+    CHECK(gs_http_cache_find(&cache, NULL, name(2)) && gs_http_cache_find(&cache, NULL, name(3)));
     before = cache.bytes;
     gs_http_cache_remove(&cache, second);
     check_cache();
@@ -152,9 +152,9 @@ TEST(descriptors_are_bounded_too)
     CHECK(insert(2, 10, true));
     CHECK(insert(3, 1000000, false));
     CHECK(insert(4, 1000000, false));
-    CHECK(!gs_http_cache_find(&cache, name(1)));
-    CHECK(fcntl(fd, F_GETFD) < 0 || gs_http_cache_find(&cache, name(4))->fd == fd);
-    CHECK(gs_http_cache_find(&cache, name(3)));
+    CHECK(!gs_http_cache_find(&cache, NULL, name(1)));
+    CHECK(fcntl(fd, F_GETFD) < 0 || gs_http_cache_find(&cache, NULL, name(4))->fd == fd);
+    CHECK(gs_http_cache_find(&cache, NULL, name(3)));
     CHECK_EQ(cache.descriptors, 2);
     gs_http_cache_done(&cache);
     gs_http_cache_init(&cache, 1 << 20, 0);
@@ -169,7 +169,7 @@ TEST(removed_page_lives_until_its_last_reference)
     insert(2, 4, true);
     gs_http_cache_remove(&cache, page);
     check_cache();
-    CHECK(!gs_http_cache_find(&cache, name(1)));
+    CHECK(!gs_http_cache_find(&cache, NULL, name(1)));
     memcpy(page->body, "abcd", 4);
     gs_http_cache_done(&cache);
     CHECK_EQ(page->references, 1);

@@ -8,6 +8,7 @@
 #define ROOT 500 /* not a real descriptor: the test provides the results of system calls */
 #define FILE_FD 600
 
+static const struct gs_http_site site = {.root_fd = ROOT};
 static struct gs_http_options options;
 static struct gs_http_file_op op;
 static struct gs_http_load *load;
@@ -17,7 +18,7 @@ static void start(const char *path, bool is_directory, struct gs_http_page *cach
     gs_http_options_default(&options);
     options.max_cached_file = 100;
     struct gs_http_text text = {path, strlen(path)};
-    load = gs_http_load_new(text, is_directory, ROOT, &options, cached);
+    load = gs_http_load_new(text, is_directory, &site, &options, cached);
     CHECK(load);
 }
 
@@ -95,7 +96,7 @@ TEST(links_out_of_the_root_are_opened_only_if_enabled)
 {
     gs_http_options_default(&options);
     options.follow_symlinks = true;
-    load = gs_http_load_new(GS_HTTP_TEXT("a"), false, ROOT, &options, NULL);
+    load = gs_http_load_new(GS_HTTP_TEXT("a"), false, &site, &options, NULL);
     expect(GS_HTTP_FILE_OPEN);
     CHECK(!(op.resolve & RESOLVE_BENEATH));
     CHECK(op.resolve & RESOLVE_NO_MAGICLINKS);
@@ -109,7 +110,8 @@ TEST(a_resolved_path_is_opened_beneath_the_root)
     CHECK(mkdtemp(directory));
     gs_http_options_default(&options);
     int root_fd = open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC);
-    load = gs_http_load_new(GS_HTTP_TEXT("a/b"), false, root_fd, &options, NULL);
+    const struct gs_http_site real = {.root_fd = root_fd};
+    load = gs_http_load_new(GS_HTTP_TEXT("a/b"), false, &real, &options, NULL);
     expect(GS_HTTP_FILE_OPEN);
     gs_http_load_set_result(load, -EXDEV);
     expect(GS_HTTP_FILE_OPEN);

@@ -232,7 +232,8 @@ SIBLING_TEST(siblings_come_change_and_go_within_a_second)
     drive_write(&drive, "a.css.br", "second");
     drive.now_ns += GS_SECOND;
     check_variant(ACCEPT("a.css", BROWSER), "br", "second");
-    struct gs_http_page *page = gs_http_cache_find(&drive.service->cache, GS_HTTP_TEXT("a.css"));
+    struct gs_http_page *page =
+        gs_http_cache_find(&drive.service->cache, drive.service->site, GS_HTTP_TEXT("a.css"));
     struct gs_http_page *variant = page->variants[GS_HTTP_IN_BR];
     drive.now_ns += GS_SECOND;
     check_variant(ACCEPT("a.css", BROWSER), "br", "second");

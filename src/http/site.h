@@ -1,0 +1,71 @@
+/* Sites: which files a request is for, by the host that it names.
+ *
+ *     static const char *const hosts[] = {"example.org", "*.example.org"};
+ *     static const struct gs_http_site sites[] = {
+ *         {.hosts = hosts, .host_count = 2, .root_fd = example_fd},
+ *         {.is_default = true, .root_fd = other_fd},
+ *     };
+ *     options.sites = sites;
+ *     options.site_count = 2;
+ *     err = gs_http_service_new(&options, -1, &counts, &service);
+ *
+ * A site is immutable, and borrowed by every service that has it: all workers share one array. What
+ * it says is decided when a page is loaded, and kept with the page, wherever that is possible; so a
+ * cached page costs the same with any number of sites and rules, except for the lookup of its host.
+ */
+#ifndef GS_HTTP_SITE_H
+#define GS_HTTP_SITE_H
+
+#include "http/text.h"
+
+#include <gossamer/api.h>
+#include <stdint.h>
+
+struct gs_http_request;
+
+struct gs_http_site {
+    /* Names without a port, in any case: "example.org" is one host; "*.example.org" all below it,
+     * but not itself. An exact name takes precedence over a longer suffix, and that over a shorter
+     * one. */
+    const char *const *hosts;
+    unsigned host_count;
+
+    /* For hosts that no site names, and requests that name none. Without one, it is the first. */
+    bool is_default;
+
+    int root_fd; /* the directory to serve; borrowed */
+};
+
+/* Returns NULL, or what is wrong with the name of a host, as the end of a sentence: "is ...". */
+const char *gs_http_site_host_problem(const char *host);
+
+/* ---- The table of hosts ---- */
+
+struct gs_http_site_name; /* a slot of the table */
+
+/* A hash table with open addressing, of which at least half is empty. */
+struct gs_http_sites {
+    struct gs_http_site_name *slots;
+    char *names; /* in lower case; those for all hosts below a name begin with its dot */
+    uint32_t mask;
+    unsigned count; /* of sites; with one there is no table */
+    bool has_suffixes;
+    const struct gs_http_site *all, *fallback;
+};
+
+/* Returns 0, -ENOMEM, -EINVAL if a name is no host's, or -EEXIST if two sites have the same name,
+ * or are the default. */
+GS_MUST_CHECK int gs_http_sites_init(struct gs_http_sites *sites, const struct gs_http_site *all,
+                                     unsigned count);
+
+void gs_http_sites_done(struct gs_http_sites *sites);
+
+/* The site of a host with or without a port, in any case; no bytes: the default. */
+const struct gs_http_site *gs_http_sites_find(const struct gs_http_sites *sites,
+                                              struct gs_http_text host);
+
+/* The host that the request is for, without its port: the target's authority takes precedence over
+ * the Host field (RFC 9112, 3.2.2). No bytes: it names none. */
+struct gs_http_text gs_http_site_host(const struct gs_http_request *request);
+
+#endif
