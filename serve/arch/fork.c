@@ -140,5 +140,6 @@ const struct serve_arch serve_arch_fork = {
     .summary = "a process for each connection",
     .workers = "processes that accept, each with a listening socket",
     .min_workers = 1,
+    .has_processes = true,
     .run = run,
 };

@@ -62,5 +62,6 @@ const struct serve_arch serve_arch_prefork = {
     .default_workers = 150,
     .has_single_listener = true,
     .has_worker_per_connection = true,
+    .has_processes = true,
     .run = run,
 };

@@ -35,6 +35,7 @@ static int init(struct serve_shard *shard, struct serve_server *server,
     shard->redirects = server->options->redirects;
     options.file_state = shard->is_shared ? NULL : gs_sys_fstat;
     options.may_open_more = serve_descriptors_are_ample;
+    options.compressor = serve_compressor_http(server->compressor);
     options.generators = server->generators;
     options.generator_count = server->generator_count;
     if (server->log_fd >= 0) {

@@ -2,6 +2,7 @@
 
 #include "serve/arch/arch.h"
 #include "serve/log/error_log.h"
+#include "serve/operations/encode.h"
 #include "serve/operations/poller.h"
 
 #include <errno.h>
@@ -26,7 +27,7 @@
 
 /* Set by cli_parse; the members of the options themselves are narrower. */
 static struct {
-    const char *arch, *priority, *bottleneck, *controllers, *log_level;
+    const char *arch, *priority, *bottleneck, *controllers, *log_level, *compress;
     uint64_t request_line, header, fields, page_cache, cached_file, requests;
     bool no_defer_accept, no_eviction;
 } words;
@@ -93,6 +94,12 @@ static const struct cli_option table[] = {
      &parsed.http.follow_symlinks},
     {"portable-etags", 0, NULL, "ETags without inodes, equal for copies of a file", CLI_FLAG,
      &parsed.http.portable_etags},
+    {"precompressed", 0, NULL,
+     "send FILE.br, FILE.zst or FILE.gz in place of FILE to clients that accept it", CLI_FLAG,
+     &parsed.http.precompressed},
+    {"compress", 0, "LIST",
+     "compress text in the background, once for each version of a file: br, zstd, gzip or all",
+     CLI_TEXT, &words.compress},
     {"page-cache", 0, "SIZE", "memory per worker for the contents of small files", CLI_SIZE,
      &words.page_cache},
     {"cached-file", 0, "SIZE", "largest file to keep in memory", CLI_SIZE, &words.cached_file, 0,
@@ -264,6 +271,42 @@ static int choose_controllers(void)
     return cli_fail(&serve_command, "--controllers %s: it is threads, batches, both or none", word);
 }
 
+/* Returns an empty set if the word is none. */
+static unsigned find_codings(const char *word, size_t n)
+{
+    if (n == 3 && !memcmp(word, "all", n))
+        return serve_encodings();
+    for (unsigned coding = 1; coding < GS_HTTP_CODINGS; coding++) {
+        const char *name = gs_http_coding_name((enum gs_http_coding)coding);
+        if (n == strlen(name) && !memcmp(word, name, n))
+            return GS_HTTP_CODING_BIT(coding);
+    }
+    return 0;
+}
+
+static int choose_codings(void)
+{
+    for (const char *word = words.compress, *end; word; word = *end ? end + 1 : NULL) {
+        end = strchrnul(word, ',');
+        int n = (int)(end - word);
+        unsigned codings = find_codings(word, (size_t)n);
+        if (!codings)
+            return cli_fail(&serve_command, "--compress %.*s: it is br, zstd, gzip or all", n,
+                            word);
+        if (codings & ~serve_encodings())
+            return cli_fail(&serve_command, "--compress %.*s: this program was built without it", n,
+                            word);
+        parsed.compressed |= codings;
+    }
+    if (!parsed.compressed || !parsed.arch->has_processes)
+        return 0;
+    serve_warn("--compress: the processes of %s share no memory, so nothing is compressed; "
+               "--precompressed works there, too",
+               parsed.arch->name);
+    parsed.compressed = 0;
+    return 0;
+}
+
 static int choose_pages(void)
 {
     if (parsed.metrics && (parsed.metrics[0] != '/' || !parsed.metrics[1]))
@@ -353,7 +396,7 @@ static void set_defaults(void)
     words.cached_file = parsed.http.max_cached_file;
     words.requests = NOT_GIVEN;
     words.no_defer_accept = words.no_eviction = false;
-    words.priority = words.bottleneck = words.controllers = NULL;
+    words.priority = words.bottleneck = words.controllers = words.compress = NULL;
     words.log_level = "warn";
 }
 
@@ -394,6 +437,8 @@ int serve_options_parse(int argc, char **argv, struct serve_options *ret_options
         err = choose_controllers();
     if (!err)
         err = choose_pages();
+    if (!err)
+        err = choose_codings();
     if (!err)
         err = choose_certificates();
     if (!err)

@@ -54,6 +54,17 @@ static int start_log_relay(struct serve_server *server)
     return err ? fail("can't start", "a thread for the access log", err) : 0;
 }
 
+/* The same. */
+static int start_compressor(struct serve_server *server)
+{
+    const struct serve_options *options = server->options;
+    int err = options->compressed
+                  ? serve_compressor_start(options->compressed, options->http.max_cache,
+                                           &server->compressor)
+                  : 0;
+    return err ? fail("can't start", "a thread for compression", err) : 0;
+}
+
 static int parse_addresses(struct serve_server *server)
 {
     const struct cli_list *words = &server->options->listen;
@@ -177,6 +188,8 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         err = check_root(server);
     if (!err)
         err = start_log_relay(server);
+    if (!err)
+        err = start_compressor(server);
     if (err)
         serve_server_done(server);
     return err;
@@ -202,6 +215,7 @@ void serve_server_done(struct serve_server *server)
     free(server->addresses);
     if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
         gs_sys_close(server->bottleneck.fd);
+    serve_compressor_stop(server->compressor);
     serve_certificates_close(&server->certificates);
     serve_root_close(&server->root);
     (void)serve_log_relay_stop(&server->log_relay);

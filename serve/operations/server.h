@@ -8,6 +8,7 @@
 #include "serve/log/error_log.h"
 #include "serve/log/log_relay.h"
 #include "serve/operations/certificates.h"
+#include "serve/operations/compressor.h"
 #include "serve/operations/root.h"
 #include "serve/operations/watchdog.h"
 
@@ -48,6 +49,7 @@ struct serve_server {
     struct serve_watchdog watchdog;
     atomic_uint log_generation; /* how often this process has reopened the log */
 
+    struct serve_compressor *compressor; /* NULL: nothing is compressed */
     struct serve_bottleneck bottleneck;
     struct gs_http_generator generators[2]; /* of generated pages */
     unsigned generator_count;

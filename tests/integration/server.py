@@ -129,6 +129,7 @@ CORE_MODULES = (
     "error_log",
     "tls",
     "half_open",
+    "compression",
 )
 
 # On a connection, these run the code of another architecture, and differ in who accepts it: they
