@@ -182,6 +182,7 @@ bool gs_http_cache_set_variant(struct gs_http_cache *cache, struct gs_http_page 
         cache->descriptors += size.descriptors;
     }
     page->variants[coding] = variant ? gs_http_page_ref(variant) : NULL;
+    page->choice_id = 0;
     gs_http_page_unref(old);
     return true;
 }

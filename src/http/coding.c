@@ -99,7 +99,7 @@ static void rank(struct gs_http_accepted *accepted)
 
 struct gs_http_accepted gs_http_accepted_in(struct gs_http_text fields)
 {
-    struct gs_http_accepted accepted = {{WEIGHT_1, WEIGHT_1 - 1, WEIGHT_1 - 1, WEIGHT_1 - 1}, {0}};
+    struct gs_http_accepted accepted = {{0}, {0}};
     struct listing listing = {{-1, -1, -1, -1, -1}};
     struct gs_http_text value, element;
     bool is_given = false;
@@ -108,7 +108,9 @@ struct gs_http_accepted gs_http_accepted_in(struct gs_http_text fields)
         while (gs_http_tokens_next(&value, &element))
             take_element(&listing, element);
     }
-    for (unsigned coding = 0; is_given && coding < GS_HTTP_CODINGS; coding++) {
+    if (!is_given)
+        return (struct gs_http_accepted)GS_HTTP_ACCEPTED_ANY;
+    for (unsigned coding = 0; coding < GS_HTTP_CODINGS; coding++) {
         int weight =
             listing.weights[coding] >= 0 ? listing.weights[coding] : listing.weights[OTHERS];
         accepted.weights[coding] = (uint16_t)(weight >= 0 ? weight : coding == GS_HTTP_IN_IDENTITY);

@@ -45,6 +45,9 @@ struct gs_http_accepted {
     uint8_t above[GS_HTTP_CODINGS];
 };
 
+/* Of a client that sends no Accept-Encoding: all is accepted, and no coding is preferred. */
+#define GS_HTTP_ACCEPTED_ANY {{1001, 1000, 1000, 1000}, {0, 0, 1 << 1, 3 << 1}}
+
 /* Collect what the lines of Accept-Encoding say. Elements that are malformed, or of other codings,
  * are ignored; the first of several for the same coding counts, and x-gzip is gzip. Without a line
  * all is accepted, but no coding is preferred; an empty one accepts no coding. */

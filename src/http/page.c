@@ -24,7 +24,7 @@ static char *put(char *at, const char *text)
 
 /* What a page is made of. */
 struct parts {
-    struct gs_http_text path, fields, media_type;
+    const struct gs_http_text *path, *fields, *media_type;
     const struct stat *stat;
     size_t size; /* instead of st_size */
     unsigned flags;
@@ -47,7 +47,7 @@ static char *put_etag(struct gs_http_page *page, const struct parts *parts, char
 static char *put_media_type(struct gs_http_page *page, const struct parts *parts, char *at)
 {
     char *start = at;
-    at = put_text(at, parts->media_type);
+    at = put_text(at, *parts->media_type);
     if (parts->coding)
         at = put(put(at, "\r\nContent-Encoding: "), gs_http_coding_name(parts->coding));
     page->media_type = (struct gs_http_text){start, (size_t)(at - start)};
@@ -59,8 +59,8 @@ static void build_head(struct gs_http_page *page, const struct parts *parts, cha
     char *at = put(start, "HTTP/1.1 200 OK\r\n" GS_HTTP_SERVER_FIELD "Date: ");
     memset(at, ' ', GS_HTTP_DATE_LENGTH);
     at = put(at + GS_HTTP_DATE_LENGTH, "\r\n");
-    page->fields = (struct gs_http_text){at, parts->fields.n};
-    at = put(put_text(at, parts->fields), "Content-Type: ");
+    page->fields = (struct gs_http_text){at, parts->fields->n};
+    at = put(put_text(at, *parts->fields), "Content-Type: ");
     at = put(put_media_type(page, parts, at), "\r\nContent-Length: ");
     at += gs_http_put_decimal(at, (uint64_t)page->stat.st_size);
     at = put(at, "\r\n");
@@ -79,7 +79,7 @@ static void build_head(struct gs_http_page *page, const struct parts *parts, cha
 static struct gs_http_page *new_page(const struct parts *parts)
 {
     bool with_body = parts->flags & GS_HTTP_PAGE_IN_MEMORY;
-    size_t n = parts->path.n + parts->fields.n + parts->media_type.n + HEAD_MAX;
+    size_t n = parts->path->n + parts->fields->n + parts->media_type->n + HEAD_MAX;
     struct gs_http_page *page = malloc(sizeof *page + n + (with_body ? parts->size : 0));
     if (!page)
         return NULL;
@@ -89,24 +89,26 @@ static struct gs_http_page *new_page(const struct parts *parts)
     page->stat = *parts->stat;
     page->stat.st_size = (off_t)parts->size;
     page->fd = -1;
-    page->path = (struct gs_http_text){memory, parts->path.n};
+    page->path = (struct gs_http_text){memory, parts->path->n};
     page->is_joined = with_body;
     page->is_negotiated = parts->flags & GS_HTTP_PAGE_NEGOTIATED;
     page->coding = (uint8_t)parts->coding;
-    build_head(page, parts, put_text(memory, parts->path));
+    build_head(page, parts, put_text(memory, *parts->path));
     if (with_body)
-        page->body = memory + parts->path.n + page->head.n;
+        page->body = memory + parts->path->n + page->head.n;
     return page;
 }
 
 struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct stat *stat,
                                       const char *fields, unsigned flags)
 {
-    const char *media_type = gs_http_media_type(path);
+    const char *type = gs_http_media_type(path);
+    const struct gs_http_text media_type = {type, strlen(type)};
+    const struct gs_http_text lines = {fields ? fields : "", fields ? strlen(fields) : 0};
     struct parts parts = {
-        .path = path,
-        .fields = {fields ? fields : "", fields ? strlen(fields) : 0},
-        .media_type = {media_type, strlen(media_type)},
+        .path = &path,
+        .fields = &lines,
+        .media_type = &media_type,
         .stat = stat,
         .size = (size_t)stat->st_size,
         .flags = flags,
@@ -121,9 +123,9 @@ struct gs_http_page *gs_http_page_new_coded(const struct gs_http_page *page,
 {
     bool is_copied = coded->n <= max_copied;
     struct parts parts = {
-        .path = page->path,
-        .fields = page->fields,
-        .media_type = page->media_type,
+        .path = &page->path,
+        .fields = &page->fields,
+        .media_type = &page->media_type,
         .stat = &page->stat,
         .size = coded->n,
         .flags = flags | GS_HTTP_PAGE_NEGOTIATED | (is_copied ? GS_HTTP_PAGE_IN_MEMORY : 0),

@@ -1,7 +1,7 @@
 /* A page: a file as it was when it was loaded, with the head of its response already built.
  * Immutable once complete, except for the Date in its head, which is updated while no output refers
  * to the page, and for validated_ns, used_ns, compared_ns, is_revalidating, http2_fields, its size,
- * pending, variants, fresh_ns and the links, which belong to the cache that contains it. */
+ * pending, choice, variants, fresh_ns and the links, which belong to the cache that contains it. */
 #ifndef GS_HTTP_PAGE_H
 #define GS_HTTP_PAGE_H
 
@@ -43,6 +43,8 @@ struct gs_http_page {
     uint8_t coding;       /* enum gs_http_coding: that of this page */
     uint8_t compressible; /* the set of codings that the compressor has for it */
     uint8_t pending;      /* of these: what may still be asked for */
+    uint32_t choice_id;   /* of struct gs_http_accepting: whose choice is below; 0: nobody's */
+    struct gs_http_page *choice;
     struct gs_http_page *variants[GS_HTTP_CODINGS]; /* references; NULL: none, as of the first */
 
     const struct gs_http_site *site; /* borrowed; NULL in tests only */

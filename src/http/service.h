@@ -14,8 +14,9 @@
 /* What a value of Accept-Encoding means: there are few values, and many requests. */
 struct gs_http_accepting {
     struct gs_http_accepted accepted;
+    uint32_t id;  /* never again of another value */
     uint8_t size; /* of the value, and 1 */
-    char value[43];
+    char value[47];
 };
 #define GS_HTTP_ACCEPTINGS 8 /* by the length of the value */
 
@@ -37,7 +38,8 @@ struct gs_http_service {
     char *path; /* buffer for the path of the request that is being handled */
     size_t path_size;
     struct gs_http_range ranges[GS_HTTP_RANGES_MAX]; /* of the request that is being handled */
-    struct gs_http_accepted accepted;                /* the same, if it is not below */
+    struct gs_http_accepting accepting;              /* the same, if it is not below */
+    uint32_t accepting_id;                           /* the last */
     struct gs_http_accepting acceptings[GS_HTTP_ACCEPTINGS];
 };
 

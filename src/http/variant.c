@@ -4,9 +4,6 @@
 
 /* ---- The choice ---- */
 
-static const struct gs_http_accepted *find_accepted(struct gs_http_service *service,
-                                                    const struct gs_http_request *request);
-
 /* Returns what is preferred to the best that is there, among those to be asked for. */
 static enum gs_http_coding preferred(const struct gs_http_accepted *accepted, unsigned codings)
 {
@@ -69,11 +66,12 @@ static bool has_variants(const struct gs_http_page *page)
            page->variants[GS_HTTP_IN_GZIP];
 }
 
-struct gs_http_page *gs_http_choose(struct gs_http_service *service,
-                                    const struct gs_http_request *request,
-                                    struct gs_http_page *page, uint64_t now_ns)
+/* Also for later requests with the same Accept-Encoding, unless the compressor is to be asked. */
+static struct gs_http_page *choose(struct gs_http_service *service,
+                                   const struct gs_http_accepting *accepting,
+                                   struct gs_http_page *page, uint64_t now_ns)
 {
-    const struct gs_http_accepted *accepted = find_accepted(service, request);
+    const struct gs_http_accepted *accepted = &accepting->accepted;
     struct gs_http_page *best =
         page->is_absent || !accepted->weights[GS_HTTP_IN_IDENTITY] ? NULL : page;
     for (unsigned coding = 1; coding < GS_HTTP_CODINGS; coding++)
@@ -82,35 +80,54 @@ struct gs_http_page *gs_http_choose(struct gs_http_service *service,
     unsigned wanted = page->pending & accepted->above[best ? best->coding : GS_HTTP_IN_IDENTITY];
     if (wanted) {
         struct gs_http_page *variant = ask_for(service, page, preferred(accepted, wanted), now_ns);
-        best = variant ? variant : best ? best : page;
+        return variant ? variant : best ? best : page;
     }
-    return best || page->is_absent || has_variants(page) || page->pending ? best : page;
+    if (!best && !page->is_absent && !has_variants(page) && !page->pending)
+        best = page;
+    page->choice_id = accepting->id;
+    page->choice = best;
+    return best;
 }
 
 /* ---- Accept-Encoding ---- */
 
-static __attribute__((noinline)) const struct gs_http_accepted *
+static __attribute__((noinline)) const struct gs_http_accepting *
 parse(struct gs_http_service *service, const struct gs_http_request *request)
 {
     struct gs_http_text value = request->accept_encoding;
-    struct gs_http_accepting *accepting = &service->acceptings[value.n % GS_HTTP_ACCEPTINGS];
-    service->accepted = gs_http_accepted_in(request->fields);
-    if (!value.bytes || request->has_more_encodings || value.n > sizeof accepting->value)
-        return &service->accepted;
-    accepting->accepted = service->accepted;
-    accepting->size = (uint8_t)(value.n + 1);
-    memcpy(accepting->value, value.bytes, value.n);
-    return &accepting->accepted;
+    struct gs_http_accepting *accepting = &service->accepting;
+    bool is_kept = !request->has_more_encodings && value.n <= sizeof accepting->value;
+    if (is_kept)
+        accepting = &service->acceptings[value.n % GS_HTTP_ACCEPTINGS];
+    accepting->accepted = gs_http_accepted_in(request->fields);
+    accepting->id = ++service->accepting_id;
+    accepting->size = is_kept ? (uint8_t)(value.n + 1) : 0;
+    if (is_kept)
+        memcpy(accepting->value, value.bytes, value.n);
+    return accepting;
 }
 
-static const struct gs_http_accepted *find_accepted(struct gs_http_service *service,
-                                                    const struct gs_http_request *request)
+static const struct gs_http_accepting *find_accepting(struct gs_http_service *service,
+                                                      const struct gs_http_request *request)
 {
+    static const struct gs_http_accepting any = {
+        .accepted = GS_HTTP_ACCEPTED_ANY, .id = UINT32_MAX, .size = 1};
     struct gs_http_text value = request->accept_encoding;
     const struct gs_http_accepting *accepting = &service->acceptings[value.n % GS_HTTP_ACCEPTINGS];
-    bool is_known = value.bytes && accepting->size == value.n + 1 && !request->has_more_encodings &&
+    if (!value.bytes)
+        return &any;
+    bool is_known = accepting->size == value.n + 1 && !request->has_more_encodings &&
                     !memcmp(accepting->value, value.bytes, value.n);
-    return is_known ? &accepting->accepted : parse(service, request);
+    return is_known ? accepting : parse(service, request);
+}
+
+struct gs_http_page *gs_http_choose(struct gs_http_service *service,
+                                    const struct gs_http_request *request,
+                                    struct gs_http_page *page, uint64_t now_ns)
+{
+    const struct gs_http_accepting *accepting = find_accepting(service, request);
+    return page->choice_id == accepting->id ? page->choice
+                                            : choose(service, accepting, page, now_ns);
 }
 
 /* ---- Siblings ---- */
