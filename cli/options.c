@@ -116,40 +116,12 @@ static int fail_option(const struct cli_command *command, int returned, char **a
     return fail_unknown(command, argument);
 }
 
-static int fail_value(const struct cli_command *command, const struct cli_option *option,
-                      const char *text)
-{
-    static const char *const expected[] = {
-        [CLI_NUMBER] = "a number",
-        [CLI_COUNT] = "a number (such as 500, 20k, 1m)",
-        [CLI_RATE] = "a rate above 0 (such as 1000, 0.5, 10k, 30/m)",
-        [CLI_DURATION] = "a duration (such as 10, 2.5, 300ms, 1m)",
-        [CLI_MILLISECONDS] = "a duration (such as 300, 2.5, 10s, 1m)",
-        [CLI_SIZE] = "a size (such as 8192, 64k, 1m)",
-    };
-    return cli_fail(command, "--%s: \"%s\" is not %s", option->name, text, expected[option->kind]);
-}
-
-static int fail_range(const struct cli_command *command, const struct cli_option *option,
-                      const char *text)
-{
-    char min[CLI_VALUE_SIZE], max[CLI_VALUE_SIZE];
-    cli_value_format(option->kind, option->min, min);
-    cli_value_format(option->kind, option->max ? option->max : UINT64_MAX, max);
-    return cli_fail(command, "--%s: \"%s\" is out of range: %s to %s", option->name, text, min,
-                    max);
-}
-
 static int store_value(const struct cli_command *command, const struct cli_option *option,
                        const char *text)
 {
-    uint64_t value;
-    int err = cli_value_parse(option->kind, text, &value);
-    if (err == -EINVAL)
-        return fail_value(command, option, text);
-    if (err || value < option->min || (option->max && value > option->max))
-        return fail_range(command, option, text);
-    *(uint64_t *)option->target = value;
+    char problem[CLI_PROBLEM_SIZE];
+    if (cli_value_read(option, text, option->target, problem))
+        return cli_fail(command, "--%s: %s", option->name, problem);
     return 0;
 }
 
@@ -158,7 +130,8 @@ static int store_rate(const struct cli_command *command, const struct cli_option
 {
     double rate;
     if (cli_rate_parse(text, &rate) || !(rate > 0))
-        return fail_value(command, option, text);
+        return cli_fail(command, "--%s: \"%s\" is not %s", option->name, text,
+                        cli_value_example(option->kind));
     *(double *)option->target = rate;
     return 0;
 }
@@ -173,8 +146,7 @@ static int append(const struct cli_command *command, struct cli_list *list, cons
     return 0;
 }
 
-static int store(const struct cli_command *command, const struct cli_option *option,
-                 const char *text)
+int cli_store(const struct cli_command *command, const struct cli_option *option, const char *text)
 {
     switch (option->kind) {
     case CLI_FLAG:
@@ -225,7 +197,7 @@ int cli_parse(const struct cli_command *command, int argc, char **argv, int *ret
     while ((value = getopt_long(argc, argv, table.letters, table.names, NULL)) != -1) {
         if (value == '?' || value == ':')
             return fail_option(command, value, argv);
-        int err = store(command, find_option(command, value), optarg);
+        int err = cli_store(command, find_option(command, value), optarg);
         if (err)
             return err;
     }

@@ -58,8 +58,9 @@ struct cli_option {
     const char *help;
     enum cli_kind kind;
     void *target;
-    uint64_t min, max; /* in the unit of the target; max 0: no limit; not of a CLI_RATE */
-    const char *group; /* heading in --help; NULL: as the previous option, initially "Options" */
+    uint64_t min, max;   /* in the unit of the target; max 0: no limit; not of a CLI_RATE */
+    const char *group;   /* heading in --help; NULL: as the previous option, initially "Options" */
+    const char *example; /* a value, for documents; NULL: the default is one, or there is none */
 };
 
 struct cli_command {
@@ -76,6 +77,11 @@ struct cli_command {
  * some targets may have been written. */
 GS_MUST_CHECK int cli_parse(const struct cli_command *command, int argc, char **argv,
                             int *ret_first_operand);
+
+/* Give the option a value, as the command line would. Returns 0, or -EINVAL after printing a line to
+ * stderr. */
+GS_MUST_CHECK int cli_store(const struct cli_command *command, const struct cli_option *option,
+                            const char *text);
 
 /* Print "NAME: " and the message to stderr, as cli_parse does. Returns -EINVAL. */
 int cli_fail(const struct cli_command *command, const char *format, ...)

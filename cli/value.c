@@ -131,6 +131,40 @@ int cli_value_parse(enum cli_kind kind, const char *text, uint64_t *ret_value)
     return 0;
 }
 
+const char *cli_value_example(enum cli_kind kind)
+{
+    static const char *const examples[] = {
+        [CLI_NUMBER] = "a number",
+        [CLI_COUNT] = "a number (such as 500, 20k, 1m)",
+        [CLI_RATE] = "a rate above 0 (such as 1000, 0.5, 10k, 30/m)",
+        [CLI_DURATION] = "a duration (such as 10, 2.5, 300ms, 1m)",
+        [CLI_MILLISECONDS] = "a duration (such as 300, 2.5, 10s, 1m)",
+        [CLI_SIZE] = "a size (such as 8192, 64k, 1m)",
+    };
+    return examples[kind];
+}
+
+int cli_value_read(const struct cli_option *option, const char *text, uint64_t *ret_value,
+                   char ret_problem[CLI_PROBLEM_SIZE])
+{
+    char min[CLI_VALUE_SIZE], max[CLI_VALUE_SIZE];
+    uint64_t value;
+    int err = cli_value_parse(option->kind, text, &value);
+    if (err == -EINVAL) {
+        snprintf(ret_problem, CLI_PROBLEM_SIZE, "\"%.300s\" is not %s", text,
+                 cli_value_example(option->kind));
+        return err;
+    }
+    if (!err && value >= option->min && (!option->max || value <= option->max)) {
+        *ret_value = value;
+        return 0;
+    }
+    cli_value_format(option->kind, option->min, min);
+    cli_value_format(option->kind, option->max ? option->max : UINT64_MAX, max);
+    snprintf(ret_problem, CLI_PROBLEM_SIZE, "\"%.300s\" is out of range: %s to %s", text, min, max);
+    return -EINVAL;
+}
+
 /* Parse the time after a slash: "m", "s" or "500ms". Returns 0 or -EINVAL. */
 static int parse_period(const char *text, uint64_t *ret_ns)
 {

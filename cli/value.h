@@ -11,6 +11,17 @@ enum { CLI_VALUE_SIZE = 40 };
  * (malformed) or -ERANGE (does not fit in 64 bits). */
 GS_MUST_CHECK int cli_value_parse(enum cli_kind kind, const char *text, uint64_t *ret_value);
 
+/* Enough for what is said of a wrong value. */
+enum { CLI_PROBLEM_SIZE = 512 };
+
+/* Parse the value of an option that is a number, a duration or a size, within the option's bounds.
+ * Returns 0, or -EINVAL with what is wrong: `"1x" is not a size (such as 8192, 64k, 1m)`. */
+GS_MUST_CHECK int cli_value_read(const struct cli_option *option, const char *text,
+                                 uint64_t *ret_value, char ret_problem[CLI_PROBLEM_SIZE]);
+
+/* What a value of this kind looks like: "a size (such as 8192, 64k, 1m)". */
+const char *cli_value_example(enum cli_kind kind);
+
 /* Parse a rate, as described at CLI_RATE. Returns 0 or -EINVAL. */
 GS_MUST_CHECK int cli_rate_parse(const char *text, double *ret_per_second);
 

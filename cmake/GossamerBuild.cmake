@@ -66,6 +66,7 @@ include(GossamerOptional)
 include(GossamerHttp2)
 include(GossamerDns)
 include(GossamerCodings)
+include(GossamerYaml)
 
 # gs_library(NAME [SOURCES FILE...] [USES LIBRARY...]): the library gossamer_NAME, of the files given, or else of this
 # folder's C files and its assembler file for the processor.

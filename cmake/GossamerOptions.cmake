@@ -15,6 +15,7 @@ option(GOSSAMER_BUILD_HTTP2 "Build the library and the program with HTTP/2, if l
 option(GOSSAMER_BUILD_DNS "Build the library with a resolver on the event loop, if c-ares is found" ${default})
 option(GOSSAMER_BUILD_CODINGS "Build the HTTP client with gzip, br and zstd, and WebSocket with compression, as far as zlib, libbrotlidec and libzstd are found" ${default})
 option(GOSSAMER_BUILD_PROGRAM "Build the program gossamer (needs zlib)" ${default})
+option(GOSSAMER_BUILD_YAML "Build the program with serve --config, if libyaml is found" ${default})
 option(GOSSAMER_BUILD_CC "Build the plugin of gossamer cc, if headers of LLVM 19 are found" ${default})
 option(GOSSAMER_BUILD_EXAMPLES "Have targets for the examples" ${default})
 option(GOSSAMER_BUILD_BENCH "Have targets for the benchmarks" ${default})

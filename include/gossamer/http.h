@@ -51,10 +51,13 @@ struct gs_http_log_entry {
      * what was received of it. In a malformed request it may contain any byte except CR and LF,
      * even NUL. */
     const char *request_line, *referer, *user_agent;
+    const char *forwarded; /* of options.forwarded, with the values of several lines joined */
     size_t request_line_length;
     unsigned status;
     uint64_t body_bytes; /* of the response, that were sent */
     int64_t received;    /* wall-clock seconds at which the request was complete */
+    uint64_t started_ns; /* the same on the clock of now_ns; if several responses were sent at once,
+                          * of the first of them */
 };
 
 /* Called once a response has been sent, or once the connection ends before that. entry: NULL if
@@ -99,8 +102,9 @@ struct gs_http_generator {
     void *data;
 };
 
-/* Bytes of the fields that are added to each response. */
-#define GS_HTTP_FIELDS_MAX 256
+/* Bytes and lines of the fields that are added to a response. */
+#define GS_HTTP_FIELDS_MAX 8192
+#define GS_HTTP_FIELD_LINES_MAX 64
 
 struct gs_http_options {
     size_t max_request_line;    /* bytes; above: 414 */
@@ -130,6 +134,7 @@ struct gs_http_options {
     bool follow_symlinks; /* also those that lead out of the root */
     gs_http_log_fn *log;  /* NULL: no log */
     void *log_data;
+    const char *forwarded;       /* name, in lower case, of a field that the log gets; NULL: none */
     gs_http_refused_fn *refused; /* NULL: not called */
     void *refused_data;
     const char *fields;                         /* lines for each response, or NULL; borrowed */
@@ -163,6 +168,7 @@ struct gs_http_counts {
     uint64_t connections;
     uint64_t closed;        /* of these */
     uint64_t requests;      /* with a response, of whatever status */
+    uint64_t redirections;  /* responses of 300 to 399 */
     uint64_t client_errors; /* responses of 400 to 499 */
     uint64_t server_errors; /* responses of 500 and above */
     uint64_t bytes;         /* sent */
@@ -182,10 +188,10 @@ struct gs_http_counts {
 struct gs_http_service;
 
 /* Create a service; the options are copied. root_fd: the directory to serve, unless there are
- * sites; borrowed. counts: the
- * counters to update, for instance in memory shared between processes; borrowed. Returns 0,
- * -ENOMEM, or -EINVAL if the fields of the options are longer than GS_HTTP_FIELDS_MAX, or the sites
- * are not valid; -EEXIST if two of these are for the same host. */
+ * sites; borrowed; -1: only generated pages are served. counts: the counters to update, for
+ * instance in memory shared between processes; borrowed. Returns 0, -ENOMEM, or -EINVAL if the
+ * fields of the options are more than may be, or the sites are not valid; -EEXIST if two of these
+ * are for the same host. */
 GS_API GS_MUST_CHECK int gs_http_service_new(const struct gs_http_options *options, int root_fd,
                                              struct gs_http_counts *counts,
                                              struct gs_http_service **ret_service);

@@ -17,6 +17,9 @@
  *     const struct gs_http_client_options options = {.tls = context};
  *     err = gs_http_client_new(&options, &client);
  *
+ * The context keeps sessions, unless it forgets them, and new connections to a host and port resume
+ * them.
+ *
  * Connections are kept, and used again for the same scheme, host and port; one that the server has
  * closed is noticed before it is used. A request that fails on a kept connection before any byte of
  * the response has arrived is sent once more, on a new connection, if that is safe: the method is

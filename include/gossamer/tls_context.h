@@ -60,7 +60,7 @@ struct gs_tls_options {
     unsigned protocol_count;      /* 0: ALPN is not used */
     bool is_modern;               /* TLS 1.3 only */
     const char *key_log;          /* a file for keys, as browsers' SSLKEYLOGFILE; NULL: none */
-    bool forgets_sessions;        /* gs_tls_connect resumes none: each handshake is a full one */
+    bool forgets_sessions;        /* a client resumes none: each handshake is a full one */
 };
 
 /* For the description of an error: one line, with its end. */

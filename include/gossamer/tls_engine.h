@@ -103,8 +103,8 @@ GS_API GS_MUST_CHECK int gs_tls_engine_resume(struct gs_tls_engine *engine,
 GS_API void gs_tls_session_free(struct gs_tls_session *session);
 
 /* A client's context keeps sessions, by the names of their servers, unless it forgets them
- * (tls_context.h): at most so many, the newest. gs_tls_connect (tls.h) uses them, and others may.
- * These functions are for any kernel thread. */
+ * (tls_context.h): at most so many, the newest. gs_tls_connect (tls.h) and HTTP clients use them,
+ * and others may. These functions are for any kernel thread. */
 #define GS_TLS_MAX_SESSIONS 64
 
 /* Returns the newest session of the server, which is the caller's then and no longer kept; NULL:

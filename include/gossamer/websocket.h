@@ -20,6 +20,7 @@
  * Memory: a connection that waits for a message has no buffer; it takes some 550 bytes beside its
  * thread and its socket. Messages can be compressed (permessage-deflate, RFC 7692), each one for
  * itself ("no context takeover"): the large state of the compressor is needed during a call only.
+ * Other threads of the worker run while a message of more than 64 KiB is compressed or decompressed.
  *
  * Errors: after an error of the connection, which is any but -ETIMEDOUT and -ECANCELED of a
  * receive, it can only be closed. gs_websocket_error has a text for each.

@@ -6,6 +6,7 @@
 #include "serve/accept/listener.h"
 #include "serve/connection/descriptors.h"
 #include "serve/connection/file_send.h"
+#include "serve/connection/proxy.h"
 #include "serve/connection/tls.h"
 #include "serve/log/error_log.h"
 #include "serve/operations/watchdog.h"
@@ -48,6 +49,16 @@ static void set_peer(struct serve_connection *connection, const struct sockaddr 
         memcpy(connection->host, &((const struct sockaddr_in *)address)->sin_addr, 4);
 }
 
+/* Ask the kernel. A peer that is gone, or has no address, counts as one of a Unix socket. */
+static void find_peer(struct serve_connection *connection)
+{
+    union peer peer;
+    socklen_t length = sizeof peer;
+    bool is_known = !gs_sys_getpeername(connection->fd, &peer.any, &length);
+    peer.any.sa_family = is_known ? peer.any.sa_family : AF_UNIX;
+    set_peer(connection, &peer.any);
+}
+
 static union peer get_peer(const struct serve_connection *connection)
 {
     union peer peer = {.any.sa_family = connection->family};
@@ -56,6 +67,29 @@ static union peer get_peer(const struct serve_connection *connection)
     else if (connection->family == AF_INET)
         memcpy(&peer.four.sin_addr, connection->host, 4);
     return peer;
+}
+
+/* If it comes from a proxy, that is to name the client. Not inlined, since few servers have any. */
+static __attribute__((noinline)) void expect_proxy(struct serve_connection *connection)
+{
+    if (connection->family == AF_UNSPEC)
+        find_peer(connection);
+    union peer peer = get_peer(connection);
+    struct serve_host host = serve_host_of(&peer.any);
+    connection->awaits_proxy = serve_networks_have(connection->shard->proxies, &host);
+    if (!connection->awaits_proxy)
+        return;
+    connection->family = AF_UNSPEC;
+    connection->proxy = NULL;
+}
+
+void serve_connection_set_client(struct serve_connection *connection,
+                                 const struct serve_host *client)
+{
+    connection->family = client->family;
+    memcpy(connection->host, client->bytes, sizeof connection->host);
+    if (client->family == AF_UNSPEC)
+        find_peer(connection);
 }
 
 void serve_connection_init(struct serve_connection *connection,
@@ -74,8 +108,11 @@ void serve_connection_init(struct serve_connection *connection,
     connection->family = AF_UNSPEC;
     connection->pace = NEW;
     connection->is_shut_down = connection->has_answered = false;
+    connection->awaits_proxy = false;
     if (accepted->has_address)
         set_peer(connection, (const struct sockaddr *)&accepted->address);
+    if (shard->proxies)
+        expect_proxy(connection);
 }
 
 /* An answer is in progress unless the connection waits for a request, or closes. */
@@ -103,6 +140,8 @@ void serve_connection_done(struct serve_connection *connection)
     gs_http_conn_done(&connection->http);
     serve_shard_unlock(connection->shard);
     serve_tls_free(connection->tls);
+    if (connection->awaits_proxy)
+        serve_proxy_done(connection);
     gs_sys_close(connection->fd);
     serve_descriptors_closed(connection->has_answered);
 }
@@ -125,7 +164,9 @@ void serve_connection_pass(struct serve_connection *connection, const char *byte
 void serve_connection_received(struct serve_connection *connection, const char *bytes, ssize_t n,
                                uint64_t now_ns)
 {
-    if (connection->is_tls)
+    if (connection->awaits_proxy)
+        serve_proxy_received(connection, bytes, n, now_ns);
+    else if (connection->is_tls)
         serve_tls_received(connection, bytes, n, now_ns);
     else
         serve_connection_pass(connection, bytes, n, now_ns);
@@ -425,17 +466,14 @@ uint64_t serve_connection_waits(const struct serve_connection *connection)
     return serve_waits(is_idle ? SERVE_WAITS_IDLE : SERVE_WAITS_FOR_HEAD, since_ns);
 }
 
-/* A peer that is gone, or has no address, counts as one of a Unix socket. */
+/* Those whose proxy has not named them yet count as of one address. */
 uint64_t serve_connection_address(struct serve_connection *connection)
 {
-    union peer peer;
-    socklen_t length = sizeof peer;
-    if (connection->family == AF_UNSPEC) {
-        bool is_known = !gs_sys_getpeername(connection->fd, &peer.any, &length);
-        peer.any.sa_family = is_known ? peer.any.sa_family : AF_UNIX;
-        set_peer(connection, &peer.any);
-    }
-    peer = get_peer(connection);
+    if (connection->awaits_proxy)
+        return 0;
+    if (connection->family == AF_UNSPEC)
+        find_peer(connection);
+    union peer peer = get_peer(connection);
     return serve_eviction_address(&peer.any);
 }
 
@@ -444,17 +482,38 @@ void serve_connection_end_input(const struct serve_connection *connection)
     gs_sys_shutdown(connection->fd, SHUT_RD);
 }
 
+static void find_client(const struct serve_forwarded *forwarded, const char *value,
+                        union peer *peer)
+{
+    struct serve_host host = serve_host_of(&peer->any);
+    struct serve_host client = serve_forwarded_client(forwarded, &host, value);
+    *peer = (union peer){.any.sa_family = client.family};
+    if (client.family == AF_INET6)
+        memcpy(&peer->six.sin6_addr, client.bytes, 16);
+    else if (client.family == AF_INET)
+        memcpy(&peer->four.sin_addr, client.bytes, 4);
+}
+
 void serve_connection_log(const struct gs_http_conn *http, const struct gs_http_log_entry *entry,
                           void *data)
 {
     const struct serve_connection *connection = (const struct serve_connection *)http;
-    const union peer peer = get_peer(connection);
+    const struct serve_forwarded *forwarded = connection->shard->forwarded;
+    union peer peer = get_peer(connection);
     char host[SERVE_ADDRESS_TEXT];
     struct gs_tls_info tls;
+    if (forwarded && entry)
+        find_client(forwarded, entry->forwarded, &peer);
     serve_address_host(&peer.any, host);
     if (connection->tls)
         serve_tls_info(connection->tls, &tls);
-    serve_log_write(data, host, entry, connection->tls ? &tls : NULL);
+    const struct serve_log_line line = {
+        .client = host,
+        .entry = entry,
+        .tls = connection->tls ? &tls : NULL,
+        .now_ns = connection->shard->log.format.member_count ? gs_clock_now() : 0,
+    };
+    serve_log_write(data, &line);
 }
 
 _Static_assert(offsetof(struct serve_connection, http) == 0,

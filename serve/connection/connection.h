@@ -7,6 +7,7 @@
 
 #include "serve/accept/accept.h"
 #include "serve/accept/eviction.h"
+#include "serve/accept/networks.h"
 #include "serve/connection/shard.h"
 
 #include <errno.h>
@@ -14,6 +15,7 @@
 #include <sys/uio.h>
 
 struct serve_connection;
+struct serve_proxy;
 struct serve_tls;
 
 /* In tls.h. */
@@ -29,7 +31,11 @@ struct serve_connection {
     bool is_shut_down : 1; /* our sending side: it lingers until the peer closes */
     bool has_answered : 1; /* at least begun to; before, a descriptor is kept free for it */
     bool is_tls : 1;
-    unsigned char host[16];
+    bool awaits_proxy : 1; /* the header of a proxy, which names the client */
+    union {
+        unsigned char host[16];
+        struct serve_proxy *proxy; /* while it awaits that: what was received of it, or NULL */
+    };
 };
 
 /* Takes accepted->fd. */
@@ -133,7 +139,11 @@ uint64_t serve_connection_address(struct serve_connection *connection);
  * while the connection is not closed. */
 void serve_connection_end_input(const struct serve_connection *connection);
 
-/* ---- Between connection.c and tls.c ---- */
+/* ---- Between connection.c, proxy.c and tls.c ---- */
+
+/* A proxy has named the client; AF_UNSPEC: it speaks for itself. */
+void serve_connection_set_client(struct serve_connection *connection,
+                                 const struct serve_host *client);
 
 /* Pass bytes to HTTP, the end, or an error, as serve_connection_received. */
 void serve_connection_pass(struct serve_connection *connection, const char *bytes, ssize_t n,

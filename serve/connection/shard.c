@@ -11,8 +11,9 @@
 #include <gossamer/sys.h>
 #include <stdlib.h>
 
-/* How old the wall-clock time of the Date field may be, and what is known of the root. */
+/* How old the wall-clock time of the Date field may be, and what is known of a single root. */
 #define REFRESH_INTERVAL_NS (GS_SECOND / 4)
+#define REFRESHES_OF_ROOTS 4
 
 static int init(struct serve_shard *shard, struct serve_server *server,
                 struct gs_http_counts *counts)
@@ -21,23 +22,31 @@ static int init(struct serve_shard *shard, struct serve_server *server,
     shard->refresh_ns = 0;
     shard->on_cached = NULL;
     shard->is_expiring = false;
-    shard->root = &server->root;
+    shard->roots = server->sites.roots;
+    shard->root_count = server->sites.root_count;
+    shard->next_root = 0;
+    options.sites = server->sites.items;
+    options.site_count = server->sites.count;
     shard->lock = (pthread_mutex_t)PTHREAD_MUTEX_INITIALIZER;
     shard->drain = server->drain;
     shard->certificates = &server->certificates;
     shard->refusals = server->log_state ? &server->log_state->refusals : NULL;
     shard->log.fd = server->log_fd;
     shard->log.is_relayed = server->log_relay.is_relaying;
-    shard->log.has_tls = server->options->logs_tls;
+    shard->log.format = server->options->log_format;
     shard->log.losses = server->log_state ? &server->log_state->losses : NULL;
     options.fields = *server->fields ? server->fields : NULL;
     options.redirect_port = serve_tls_port(server);
     shard->redirects = server->options->redirects;
+    shard->proxies = server->options->proxies.count ? &server->options->proxies : NULL;
+    options.forwarded = serve_forwarded_field(&server->options->forwarded);
+    shard->forwarded = options.forwarded ? &server->options->forwarded : NULL;
     options.file_state = shard->is_shared ? NULL : gs_sys_fstat;
     options.may_open_more = serve_descriptors_are_ample;
     options.compressor = serve_compressor_http(server->compressor);
-    options.generators = server->generators;
-    options.generator_count = server->generator_count;
+    unsigned hidden = server->options->metrics_listen ? 1 : 0; /* the metrics come first */
+    options.generators = server->generators + hidden;
+    options.generator_count = server->generator_count - hidden;
     if (server->log_fd >= 0) {
         options.log = serve_connection_log;
         options.log_data = &shard->log;
@@ -46,7 +55,7 @@ static int init(struct serve_shard *shard, struct serve_server *server,
         options.refused = serve_refusals_report;
         options.refused_data = &server->log_state->refusals;
     }
-    int err = gs_http_service_new(&options, server->root.fd, counts, &shard->service);
+    int err = gs_http_service_new(&options, server->sites.roots->fd, counts, &shard->service);
     if (!err)
         gs_http_service_set_http2(shard->service, gs_http2_operations());
     return err;
@@ -80,9 +89,19 @@ void serve_shard_done(struct serve_shard *shard)
     gs_http_service_free(shard->service);
 }
 
+/* A part of them, so that each has been looked at after this many calls. */
+static void refresh_roots(struct serve_shard *shard)
+{
+    unsigned count = (shard->root_count + REFRESHES_OF_ROOTS - 1) / REFRESHES_OF_ROOTS;
+    for (unsigned i = 0; i < count; i++) {
+        serve_root_refresh(&shard->roots[shard->next_root]);
+        shard->next_root = (shard->next_root + 1) % shard->root_count;
+    }
+}
+
 void serve_shard_refresh(struct serve_shard *shard, uint64_t now_ns)
 {
-    serve_root_refresh(shard->root);
+    refresh_roots(shard);
     gs_http_service_set_wall_clock(shard->service, gs_clock_now(), gs_clock_wall());
     shard->refresh_ns = now_ns + REFRESH_INTERVAL_NS;
 }

@@ -17,14 +17,17 @@
 
 struct serve_certificates;
 struct serve_expiry;
+struct serve_forwarded;
+struct serve_networks;
 struct serve_root;
 struct serve_server;
 
 struct serve_shard {
     struct gs_http_service *service;
-    uint64_t refresh_ns; /* when to call serve_shard_refresh next */
-    bool is_shared;      /* by kernel threads: locked */
-    const struct serve_root *root;
+    uint64_t refresh_ns;            /* when to call serve_shard_refresh next */
+    bool is_shared;                 /* by kernel threads: locked */
+    const struct serve_root *roots; /* of the sites */
+    unsigned root_count, next_root;
     pthread_mutex_t lock;
     /* Whose log another process may reopen; NULL: this process does it. */
     struct serve_server *log_server;
@@ -33,6 +36,8 @@ struct serve_shard {
     struct serve_certificates *certificates; /* of connections over TLS */
     struct gs_semaphore handshakes;          /* user: one of them looks for its turn */
     bool redirects;                          /* connections without it */
+    const struct serve_networks *proxies;    /* that name their clients; NULL: none */
+    const struct serve_forwarded *forwarded; /* NULL: no field that names a client is believed */
     struct serve_refusals *refusals; /* also of failed transfers; NULL: they are not reported */
     struct gs_http_counts own, *sum; /* not in the sum yet; NULL: the service counts there */
     void (*on_cached)(void *data);   /* NULL: nobody expires what is cached */
@@ -76,7 +81,7 @@ uint64_t serve_shard_tend(struct serve_shard *shard, uint64_t now_ns);
 
 /* ---- Use ---- */
 
-/* Pass the wall-clock time to the service, and look whether the root's path names another
+/* Pass the wall-clock time to the service, and look whether the roots' paths name another
  * directory. The shard is locked. */
 void serve_shard_refresh(struct serve_shard *shard, uint64_t now_ns);
 

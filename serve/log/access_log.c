@@ -23,12 +23,6 @@
 /* How long the last lines wait for room. */
 #define FINISH_NS (GS_SECOND / 2)
 
-/* The host, the date, the numbers, the version of TLS, its cipher and the punctuation. */
-#define REST_MAX 319
-
-_Static_assert(SERVE_LOG_REQUEST_MAX + 2 * SERVE_LOG_FIELD_MAX + SERVE_LOG_NAME_MAX + REST_MAX <=
-                   SERVE_LOG_LINE_MAX - 1,
-               "a line is short enough");
 _Static_assert(SERVE_LOG_BUFFER >= 2 * SERVE_LOG_LINE_MAX,
                "space for a line behind the rest of another");
 
@@ -78,45 +72,6 @@ bool serve_access_log_reopen_or_warn(const char *file, int fd)
     return !err;
 }
 
-size_t serve_log_escape(char *out, size_t max, const char *text, size_t n)
-{
-    static const char digits[] = "0123456789ABCDEF";
-    size_t length = 0;
-    for (size_t i = 0; i < n && length + 4 <= max; i++) {
-        unsigned char c = (unsigned char)text[i];
-        if (c >= 0x20 && c < 0x7f && c != '"' && c != '\\') {
-            out[length++] = (char)c;
-            continue;
-        }
-        const char escape[] = {'\\', 'x', digits[c >> 4], digits[c & 15]};
-        memcpy(out + length, escape, sizeof escape);
-        length += sizeof escape;
-    }
-    return length;
-}
-
-static size_t put_request(char *out, const struct gs_http_log_entry *entry)
-{
-    return entry->request_line ? serve_log_escape(out, SERVE_LOG_REQUEST_MAX, entry->request_line,
-                                                  entry->request_line_length)
-                               : serve_log_escape(out, SERVE_LOG_REQUEST_MAX, "-", 1);
-}
-
-static size_t put_field(char *out, const char *text)
-{
-    return serve_log_escape(out, SERVE_LOG_FIELD_MAX, text ? text : "-", text ? strlen(text) : 1);
-}
-
-/* The first two are ours; the name is the client's. */
-static char *put_tls(char *out, const struct gs_tls_info *tls)
-{
-    const char *name = tls && tls->server_name ? tls->server_name : "-";
-    char *at = out + sprintf(out, " \"%s\" \"%s\" \"", tls && tls->version ? tls->version : "-",
-                             tls && tls->cipher ? tls->cipher : "-");
-    at += serve_log_escape(at, SERVE_LOG_NAME_MAX, name, strlen(name));
-    return stpcpy(at, "\"");
-}
-
 void serve_log_lose(struct serve_log_writer *writer, uint64_t lines, int err)
 {
     struct serve_log_losses *losses = writer->losses;
@@ -140,36 +95,19 @@ void serve_log_on_first_line(struct serve_log_writer *writer, void (*on_first_li
     writer->data = data;
 }
 
-void serve_log_write(struct serve_log_writer *writer, const char *host,
-                     const struct gs_http_log_entry *entry, const struct gs_tls_info *tls)
+void serve_log_write(struct serve_log_writer *writer, const struct serve_log_line *line)
 {
     if (sizeof writer->buffer - writer->used < SERVE_LOG_LINE_MAX)
         (void)serve_log_flush(writer);
-    if (!entry || sizeof writer->buffer - writer->used < SERVE_LOG_LINE_MAX) {
-        serve_log_lose(writer, 1, entry ? -EAGAIN : -ENOMEM);
+    if (!line->entry || sizeof writer->buffer - writer->used < SERVE_LOG_LINE_MAX) {
+        serve_log_lose(writer, 1, line->entry ? -EAGAIN : -ENOMEM);
         return;
     }
     if (!writer->is_notified && writer->on_first_line) {
         writer->is_notified = true;
         writer->on_first_line(writer->data);
     }
-    char date[40];
-    struct tm local;
-    time_t received = (time_t)entry->received;
-    localtime_r(&received, &local);
-    strftime(date, sizeof date, "%d/%b/%Y:%H:%M:%S %z", &local);
-    char *start = writer->buffer + writer->used;
-    char *at = start + sprintf(start, "%s - - [%s] \"", host, date);
-    at += put_request(at, entry);
-    at += sprintf(at, "\" %u %llu \"", entry->status, (unsigned long long)entry->body_bytes);
-    at += put_field(at, entry->referer);
-    at = stpcpy(at, "\" \"");
-    at += put_field(at, entry->user_agent);
-    *at++ = '"';
-    if (writer->has_tls)
-        at = put_tls(at, tls);
-    *at++ = '\n';
-    writer->used += (size_t)(at - start);
+    writer->used += serve_log_put_line(writer->buffer + writer->used, &writer->format, line);
 }
 
 static uint64_t count_lines(const char *bytes, size_t n)

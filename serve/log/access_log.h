@@ -1,5 +1,4 @@
-/* The access log, in the combined format: HOST - - [DATE] "REQUEST" STATUS BYTES "REFERER"
- * "USER-AGENT", optionally followed by "TLS-VERSION" "CIPHER" "SERVER-NAME".
+/* The access log.
  *
  * Each worker collects lines in a writer of its own and writes whole lines at once, to a descriptor
  * that all share. That is a pipe, the user's or log_relay.h's, or a file that is opened for
@@ -8,11 +7,8 @@
 #ifndef GS_SERVE_ACCESS_LOG_H
 #define GS_SERVE_ACCESS_LOG_H
 
-#include "serve/accept/address.h"
+#include "serve/log/line.h"
 
-#include <gossamer/http.h>
-#include <gossamer/tls_engine.h>
-#include <limits.h>
 #include <stdatomic.h>
 
 /* Open file ("-": stdout), so that writes to a pipe or a terminal do not block. Returns the
@@ -26,16 +22,6 @@ int serve_access_log_reopen(const char *file, int fd);
 /* The same, and report on stderr if it fails. Returns whether it was reopened. */
 bool serve_access_log_reopen_or_warn(const char *file, int fd);
 
-/* Copy n bytes of text; quotes, backslashes and all that is not printable ASCII become \xHH. At
- * most max bytes are written: the end of a long text is left out. Returns the length. */
-size_t serve_log_escape(char *out, size_t max, const char *text, size_t n);
-
-/* The longest line, and the longest that its texts become, with their escapes. */
-#define SERVE_LOG_LINE_MAX PIPE_BUF
-#define SERVE_LOG_REQUEST_MAX 2048
-#define SERVE_LOG_FIELD_MAX 736
-#define SERVE_LOG_NAME_MAX 256
-
 #define SERVE_LOG_BUFFER 32768
 
 /* What all writers of a log have lost, in memory that the server's processes share; initially
@@ -47,9 +33,9 @@ struct serve_log_losses {
 };
 
 struct serve_log_writer {
-    int fd;                          /* -1: no log */
-    bool is_relayed;                 /* each write begins with an end of line (log_relay.h) */
-    bool has_tls;                    /* lines have the fields of TLS */
+    int fd;          /* -1: no log */
+    bool is_relayed; /* each write begins with an end of line (log_relay.h) */
+    struct serve_log_format format;
     struct serve_log_losses *losses; /* NULL: they are not counted */
     bool has_partial_line; /* the buffer starts with the rest of a line that was written in part */
     size_t used;
@@ -63,9 +49,8 @@ struct serve_log_writer {
 void serve_log_on_first_line(struct serve_log_writer *writer, void (*on_first_line)(void *data),
                              void *data);
 
-/* entry: NULL: there was no memory for it. tls: NULL: the connection has none. */
-void serve_log_write(struct serve_log_writer *writer, const char *host,
-                     const struct gs_http_log_entry *entry, const struct gs_tls_info *tls);
+/* line->entry: NULL: there was no memory for it. */
+void serve_log_write(struct serve_log_writer *writer, const struct serve_log_line *line);
 
 /* Write what was collected, without waiting. What a pipe has no room for stays in the buffer; lines
  * for which the buffer has no room then are dropped, and so are those that can't be written because

@@ -19,10 +19,10 @@ static const char *key_of(const struct gs_tls_certificate *item)
     return item->key ? item->key : item->chain;
 }
 
-/* What can't be found is all zero. */
+/* What can't be found is all zero; so is no file. */
 static void look_at(const char *file, struct stat *ret_stat)
 {
-    if (stat(file, ret_stat))
+    if (!file || stat(file, ret_stat))
         *ret_stat = (struct stat){0};
 }
 

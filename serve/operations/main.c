@@ -3,6 +3,7 @@
 #include "serve/accept/addresses.h"
 #include "serve/accept/unix_socket.h"
 #include "serve/arch/arch.h"
+#include "serve/operations/check.h"
 #include "serve/operations/server.h"
 
 #include <errno.h>
@@ -56,6 +57,11 @@ int gs_serve_main(int argc, char **argv)
     int err = serve_options_parse(argc, argv, &options);
     if (err)
         return err == CLI_DONE ? 0 : 2;
+    if (options.is_check) {
+        int status = serve_check(&options);
+        serve_options_done(&options);
+        return status;
+    }
     serve_addresses_save();
     err = serve_server_init(&server, &options);
     if (err) {

@@ -98,6 +98,17 @@ static void put_http2(struct page *page, const struct gs_http_counts *counts)
     put_sample(page, "http2_overloads_total", "", counts->http2_overloads);
 }
 
+static void put_classes(struct page *page, const struct gs_http_counts *counts)
+{
+    uint64_t others = counts->redirections + counts->client_errors + counts->server_errors;
+    put_head(page, "responses_total", "counter", "Responses, by the first digit of their status.");
+    put_sample(page, "responses_total", ",class=\"2xx\"",
+               counts->requests > others ? counts->requests - others : 0);
+    put_sample(page, "responses_total", ",class=\"3xx\"", counts->redirections);
+    put_sample(page, "responses_total", ",class=\"4xx\"", counts->client_errors);
+    put_sample(page, "responses_total", ",class=\"5xx\"", counts->server_errors);
+}
+
 static void put_counts(struct page *page)
 {
     struct gs_http_counts counts = sum_of_counts(page->server);
@@ -108,6 +119,7 @@ static void put_counts(struct page *page)
     put_sample(page, "connections", "", open);
     put_head(page, "requests_total", "counter", "Answered requests.");
     put_sample(page, "requests_total", "", counts.requests);
+    put_classes(page, &counts);
     put_head(page, "errors_total", "counter", "Requests answered with an error.");
     put_sample(page, "errors_total", ",class=\"4xx\"", counts.client_errors);
     put_sample(page, "errors_total", ",class=\"5xx\"", counts.server_errors);

@@ -3,6 +3,9 @@
 #define GS_SERVE_OPTIONS_H
 
 #include "cli/options.h"
+#include "serve/config/config.h"
+#include "serve/log/forwarded.h"
+#include "serve/log/line.h"
 #include "serve/operations/bottleneck.h"
 
 #include <gossamer/http.h>
@@ -16,7 +19,16 @@ enum serve_priority {
     SERVE_PRIORITY_ACCEPT,      /* those that accept connections */
 };
 
+/* Whether the server is contained (--sandbox). */
+enum serve_sandbox {
+    SERVE_SANDBOX_AUTO, /* as far as the kernel can, without a change of what is served */
+    SERVE_SANDBOX_ON,   /* or the server does not start */
+    SERVE_SANDBOX_OFF,
+};
+
 struct serve_options {
+    struct serve_config config; /* without hosts: there is no file */
+    bool is_check;              /* serve nothing */
     const struct serve_arch *arch;
     struct cli_list listen;             /* words of serve_address_parse */
     struct cli_list certificates, keys; /* files; without keys, they are with the certificates */
@@ -25,11 +37,15 @@ struct serve_options {
     const char *passphrase_file;        /* of the keys; NULL: they are not encrypted */
     bool redirects;                     /* all that comes without TLS */
     uint64_t hsts_ns;                   /* 0: the field is not sent */
-    const char *root;
+    const char *root;                   /* NULL: the hosts of the file have theirs */
     uint64_t workers;
     const char *access_log; /* NULL: none; "-": stdout */
-    bool logs_tls;          /* its lines have the fields of TLS */
-    const char *user;       /* NULL: the present one */
+    struct serve_log_format log_format;
+    const char *user;  /* NULL: the present one */
+    const char *group; /* NULL: the user's */
+    enum serve_sandbox sandbox;
+    struct serve_networks proxies;    /* that begin connections with a header (PROXY protocol) */
+    struct serve_forwarded forwarded; /* those whose fields of requests name the client */
     uint64_t max_connections;
     uint64_t max_descriptors; /* of connections and of the files that they send */
     uint64_t backlog;
@@ -39,6 +55,7 @@ struct serve_options {
     bool nonblocking; /* queue: no worker waits for a client */
     enum serve_priority priority;
     const char *metrics;                /* the path of the page; NULL: none */
+    const char *metrics_listen;         /* where that page is, and nowhere else; NULL: everywhere */
     struct serve_bottleneck bottleneck; /* without a path: none */
     unsigned controllers;               /* of stages that may block: GS_STAGE_... */
     uint64_t admission_ns;              /* the target; 0: all are admitted */
@@ -49,9 +66,14 @@ struct serve_options {
 
 extern const struct cli_command serve_command;
 
-/* Returns 0; CLI_DONE after --help, --version or `--arch list`; or -EINVAL after one line on
+/* Returns 0; CLI_DONE after --help, --version, `--arch list` and what else
+ * prints and ends; or -EINVAL after one line on
  * stderr. */
 GS_MUST_CHECK int serve_options_parse(int argc, char **argv, struct serve_options *ret_options);
+
+/* Print what is wrong with an option, whose name with two dashes begins the message; if the file
+ * gives it, its line and name there. Returns -EINVAL. */
+int serve_options_refuse(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
 void serve_options_done(struct serve_options *options);
 

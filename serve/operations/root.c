@@ -1,8 +1,11 @@
 #include "serve/operations/root.h"
 
+#include "serve/log/error_log.h"
+
 #include <fcntl.h>
 #include <gossamer/sys.h>
 #include <linux/openat2.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 
 static int open_directory(const char *path)
@@ -34,6 +37,16 @@ int serve_root_check_access(const struct serve_root *root)
     return check_access(root->fd);
 }
 
+/* Said once in each process. */
+static void report_other(const char *path)
+{
+    static atomic_flag is_reported = ATOMIC_FLAG_INIT;
+    if (!atomic_flag_test_and_set(&is_reported))
+        serve_warn("%s names another directory now, which --sandbox on does not allow until the "
+                   "server is started again",
+                   path);
+}
+
 /* dup3 replaces the directory at once: other threads see the old one or the new one. If two of them
  * have opened different directories, the last one stays until the next call. */
 void serve_root_refresh(const struct serve_root *root)
@@ -43,6 +56,10 @@ void serve_root_refresh(const struct serve_root *root)
         return;
     if (current.st_dev == named.st_dev && current.st_ino == named.st_ino)
         return;
+    if (root->is_fixed) {
+        report_other(root->path);
+        return;
+    }
     int fd = open_directory(root->path);
     if (fd < 0)
         return;

@@ -4,10 +4,12 @@
 #define GS_SERVE_ROOT_H
 
 #include <gossamer/api.h>
+#include <stdbool.h>
 
 struct serve_root {
     const char *path;
-    int fd; /* keeps its number when the directory changes; -1: not open */
+    int fd;        /* keeps its number when the directory changes; -1: not open */
+    bool is_fixed; /* the directory stays: the sandbox allows no other */
 };
 
 /* Returns 0 or -errno. */
@@ -18,8 +20,8 @@ GS_MUST_CHECK int serve_root_open(struct serve_root *root, const char *path);
 GS_MUST_CHECK int serve_root_check_access(const struct serve_root *root);
 
 /* If the path names another directory than before, serve that one from now on. If it names none, or
- * one that serve_root_check_access would refuse, the directory stays. May be called by several
- * kernel threads at the same time, and while others open files below the root. */
+ * one that serve_root_check_access would refuse, or is fixed, the directory stays. May be called by
+ * several kernel threads at the same time, and while others open files below the root. */
 void serve_root_refresh(const struct serve_root *root);
 
 void serve_root_close(struct serve_root *root);

@@ -6,6 +6,7 @@
 #include "serve/arch/arch.h"
 #include "serve/operations/metrics.h"
 #include "serve/operations/privileges.h"
+#include "serve/operations/sandbox.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -21,18 +22,6 @@ static int fail(const char *what, const char *name, int err)
 {
     fprintf(stderr, "%s: %s %s: %s\n", serve_command.name, what, name, strerror(-err));
     return err;
-}
-
-static int open_root(struct serve_server *server)
-{
-    int err = serve_root_open(&server->root, server->options->root);
-    return err ? fail("can't serve", server->options->root, err) : 0;
-}
-
-static int check_root(const struct serve_server *server)
-{
-    int err = serve_root_check_access(&server->root);
-    return err ? fail("can't serve", server->options->root, err) : 0;
 }
 
 static int open_log(struct serve_server *server)
@@ -75,7 +64,7 @@ static int parse_addresses(struct serve_server *server)
         const char *problem;
         const char *word = words->items[server->address_count];
         if (serve_address_parse(word, &server->addresses[server->address_count], &problem))
-            return cli_fail(&serve_command, "--listen %s %s", word, problem);
+            return serve_options_refuse("--listen %s %s", word, problem);
     }
     return 0;
 }
@@ -100,6 +89,13 @@ static int listen_all(struct serve_server *server)
             return fail("can't listen at", server->options->listen.items[at], server->listeners[i]);
     }
     return 0;
+}
+
+static int open_metrics_listener(struct serve_server *server)
+{
+    const char *word = server->options->metrics_listen;
+    int err = serve_metrics_listener_open(&server->metrics_listener, server->options);
+    return err && err != -EINVAL ? fail("can't listen at", word, err) : err;
 }
 
 /* The memory that processes share. */
@@ -159,7 +155,7 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         .options = options,
         .workers = (unsigned)options->workers,
         .set_count = options->arch->has_single_listener ? 1 : (unsigned)options->workers,
-        .root = {.fd = -1},
+        .proc_fd = -1,
         .log_fd = -1,
         .bottleneck = options->bottleneck,
         .pid = getpid(),
@@ -169,9 +165,12 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
                  "Strict-Transport-Security: max-age=%llu\r\n",
                  (unsigned long long)(options->hsts_ns / GS_SECOND));
     serve_descriptors_limit(options->max_descriptors);
+    server->metrics_listener.fd = -1;
     int err = parse_addresses(server);
     if (!err)
-        err = open_root(server);
+        err = serve_sites_init(&server->sites, options);
+    if (!err)
+        err = serve_sites_open(&server->sites);
     if (!err)
         err = open_log(server);
     if (!err)
@@ -182,10 +181,14 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         err = add_generators(server);
     if (!err)
         err = listen_all(server);
-    if (!err && options->user)
-        err = serve_drop_privileges(options->user);
     if (!err)
-        err = check_root(server);
+        err = open_metrics_listener(server);
+    if (!err)
+        err = serve_drop_privileges(options->user, options->group);
+    if (!err)
+        err = serve_sites_check_access(&server->sites);
+    if (!err)
+        err = serve_sandbox_enter(server);
     if (!err)
         err = start_log_relay(server);
     if (!err)
@@ -211,13 +214,16 @@ void serve_server_done(struct serve_server *server)
         serve_stop_listening(server, i);
     for (unsigned i = 0; i < server->address_count; i++)
         serve_unix_socket_remove(&server->addresses[i]);
+    serve_metrics_listener_close(&server->metrics_listener);
     free(server->listeners);
     free(server->addresses);
     if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
         gs_sys_close(server->bottleneck.fd);
     serve_compressor_stop(server->compressor);
     serve_certificates_close(&server->certificates);
-    serve_root_close(&server->root);
+    serve_sites_done(&server->sites);
+    if (server->proc_fd >= 0)
+        gs_sys_close(server->proc_fd);
     (void)serve_log_relay_stop(&server->log_relay);
     if (server->log_fd > 2)
         gs_sys_close(server->log_fd);

@@ -9,7 +9,8 @@
 #include "serve/log/log_relay.h"
 #include "serve/operations/certificates.h"
 #include "serve/operations/compressor.h"
-#include "serve/operations/root.h"
+#include "serve/operations/metrics_listener.h"
+#include "serve/operations/sites.h"
 #include "serve/operations/watchdog.h"
 
 #include <stdatomic.h>
@@ -37,8 +38,9 @@ struct serve_server {
     unsigned workers;
     unsigned set_count; /* sets of listeners: one a worker, or one that the workers share */
     int *listeners;     /* set s listens at address a: listeners[s * address_count + a] */
-    struct serve_root root;
-    int log_fd; /* -1: none */
+    struct serve_sites sites;
+    int proc_fd; /* of the sandbox; -1: none */
+    int log_fd;  /* -1: none */
     struct serve_log_relay log_relay;
     struct serve_counts *counts; /* one for each worker */
     struct serve_log_state *log_state;
@@ -53,6 +55,7 @@ struct serve_server {
     struct serve_bottleneck bottleneck;
     struct gs_http_generator generators[2]; /* of generated pages */
     unsigned generator_count;
+    struct serve_metrics_listener metrics_listener;
 
     struct serve_table *table; /* of connections that wait in threads or processes; may be NULL */
     struct serve_expiry *expiries; /* of shards whose kernel threads have no loops */
@@ -66,7 +69,8 @@ struct serve_server {
     _Atomic(uint64_t) queued;
 };
 
-/* Bind, open, and drop root privileges. Returns 0, or -errno after one line on stderr. */
+/* Bind, open, drop privileges, and enter the sandbox. Returns 0, or -errno after one line on
+ * stderr. */
 GS_MUST_CHECK int serve_server_init(struct serve_server *server,
                                     const struct serve_options *options);
 void serve_server_done(struct serve_server *server);

@@ -82,6 +82,17 @@ void serve_block_signals(void)
     ignore_signals();
 }
 
+static void report_metrics(const struct serve_server *server)
+{
+    const struct serve_metrics_listener *listener = &server->metrics_listener;
+    const struct sockaddr *address = (const struct sockaddr *)&listener->address.storage;
+    char text[SERVE_ADDRESS_TEXT];
+    if (listener->fd < 0)
+        return;
+    serve_address_format(address, text);
+    printf("metrics on %s%s\n", address->sa_family == AF_UNIX ? "" : "http://", text);
+}
+
 static void report_ready(const struct serve_server *server)
 {
     if (!server->options->user && geteuid() == 0)
@@ -96,6 +107,7 @@ static void report_ready(const struct serve_server *server)
         printf("listening on %s%s (%s, %u workers)\n", scheme, text, server->options->arch->name,
                server->workers);
     }
+    report_metrics(server);
     fflush(stdout);
 }
 
@@ -184,6 +196,8 @@ int serve_wait_with_children(struct serve_server *server, const struct serve_chi
         err = watch_certificates(&waiting, loop);
     if (!err)
         err = serve_table_evictor_start(&waiting.evictor, server, loop);
+    if (!err)
+        err = serve_metrics_listener_start(&server->metrics_listener, server, loop);
     for (struct serve_expiry *expiry = server->expiries; expiry; expiry = expiry->next)
         serve_expiry_start(expiry, expiry->shard, loop);
     if (!err) {
@@ -196,6 +210,7 @@ int serve_wait_with_children(struct serve_server *server, const struct serve_chi
     block_late_signals();
     for (struct serve_expiry *expiry = server->expiries; expiry; expiry = expiry->next)
         serve_expiry_stop(expiry);
+    serve_metrics_listener_stop(&server->metrics_listener);
     gs_loop_free(loop);
     serve_watchdog_start(server);
     return err;

@@ -5,6 +5,7 @@
 #include "http/http2.h"
 #include "http/load.h"
 #include "http/response.h"
+#include "http/rules.h"
 #include "http/variant.h"
 
 #include <errno.h>
@@ -23,24 +24,52 @@ static char *copy(char **at, struct gs_http_text text)
     return start;
 }
 
+/* The memory of all lines of the field that names a client. */
+static size_t forwarded_size(const struct gs_http_options *options, struct gs_http_text fields)
+{
+    struct gs_http_text value;
+    size_t n = 0;
+    while (options->forwarded && gs_http_field_next(&fields, options->forwarded, &value))
+        n += value.n + 1;
+    return n;
+}
+
+/* Lines of a list are one list (RFC 9110, 5.2). Returns NULL if there is none. */
+static char *copy_forwarded(char *at, const struct gs_http_options *options,
+                            struct gs_http_text fields)
+{
+    struct gs_http_text value;
+    char *start = at;
+    while (options->forwarded && gs_http_field_next(&fields, options->forwarded, &value)) {
+        memcpy(at, value.bytes, value.n);
+        at += value.n;
+        *at++ = ',';
+    }
+    if (at == start)
+        return NULL;
+    at[-1] = '\0';
+    return start;
+}
+
 static void count_response(struct gs_http_counts *counts, unsigned status)
 {
     gs_http_count(&counts->requests, 1);
-    if (status >= 400)
-        gs_http_count(status < 500 ? &counts->client_errors : &counts->server_errors, 1);
+    if (status >= 300)
+        gs_http_count(status < 400   ? &counts->redirections
+                      : status < 500 ? &counts->client_errors
+                                     : &counts->server_errors,
+                      1);
 }
 
-static void record_response(const struct gs_http_response *response,
-                            struct gs_http_response_info info)
+/* Not inlined: the stack that it needs is not part of its caller's. */
+static __attribute__((noinline)) void add_log_record(const struct gs_http_response *response,
+                                                     struct gs_http_response_info info)
 {
     struct gs_http_service *service = response->service;
     const struct gs_http_request *request = response->request;
     struct gs_http_output *output = response->output;
-    count_response(service->counts, info.status);
-    output->responses++;
-    if (!service->options.log)
-        return;
-    size_t n = request->line.n + request->referer.n + request->user_agent.n + 3;
+    size_t n = request->line.n + request->referer.n + request->user_agent.n + 3 +
+               forwarded_size(&service->options, request->fields);
     struct gs_http_log_record *record = malloc(sizeof *record + n);
     if (!record) { /* the response is more important than its log entry */
         gs_http_lose_log_line(response->conn);
@@ -53,11 +82,21 @@ static void record_response(const struct gs_http_response *response,
         .request_line_length = request->line.n,
         .referer = copy(&at, request->referer),
         .user_agent = copy(&at, request->user_agent),
+        .forwarded = copy_forwarded(at, &service->options, request->fields),
         .status = info.status,
         .received = gs_http_service_wall_seconds(service, response->now_ns),
     };
     *output->last_log_record = record;
     output->last_log_record = &record->next;
+}
+
+static void record_response(const struct gs_http_response *response,
+                            struct gs_http_response_info info)
+{
+    count_response(response->service->counts, info.status);
+    response->output->responses++;
+    if (response->service->options.log)
+        add_log_record(response, info);
 }
 
 __attribute__((noinline)) void gs_http_lose_log_line(const struct gs_http_conn *conn)
@@ -74,12 +113,72 @@ void gs_http_flush_log(struct gs_http_conn *conn, bool all)
         struct gs_http_log_record *record = output->log_records;
         uint64_t sent = output->position < record->end ? output->position : record->end;
         record->entry.body_bytes = sent > record->body ? sent - record->body : 0;
+        record->entry.started_ns = output->started_ns;
         options->log(conn, &record->entry, options->log_data);
         output->log_records = record->next;
         if (!output->log_records)
             output->last_log_record = &output->log_records;
         free(record);
     }
+}
+
+/* ---- Sites and paths ---- */
+
+/* Not inlined, for the same reason. */
+static __attribute__((noinline)) const struct gs_http_site *
+find_site(const struct gs_http_service *service, const struct gs_http_request *request)
+{
+    return gs_http_sites_find(&service->sites, gs_http_site_host(request));
+}
+
+/* With one site, it stays selected. */
+static inline void select_site(struct gs_http_service *service,
+                               const struct gs_http_request *request,
+                               const struct gs_http_load *load)
+{
+    if (service->sites.count > 1)
+        service->site = load ? load->site : find_site(service, request);
+}
+
+/* Find the file's path below the root, in the service's memory; that of a directory ends with a
+ * slash. Returns 0 or the status to refuse the request with: 404 because of a dot file. */
+static unsigned find_path(struct gs_http_service *service, struct gs_http_text target)
+{
+    struct gs_http_wanted *wanted = &service->wanted;
+    unsigned flags;
+    ssize_t n = gs_http_path_normalise(target, service->path, service->path_size, &flags);
+    wanted->path = (struct gs_http_text){"", 0};
+    if (n < 0)
+        return n == -ENAMETOOLONG ? 414 : 400;
+    wanted->is_directory = flags & GS_HTTP_PATH_DIRECTORY;
+    if (wanted->is_directory && n && (size_t)n < service->path_size)
+        service->path[n++] = '/';
+    wanted->path = (struct gs_http_text){service->path, (size_t)n};
+    return flags & GS_HTTP_PATH_HIDDEN && !service->options.dotfiles ? 404 : 0;
+}
+
+/* For a response without a file; also for a request without a valid path. Not inlined: it is rare,
+ * and needs stack. */
+static __attribute__((noinline)) struct gs_http_text
+find_fields(struct gs_http_service *service, const struct gs_http_request *request)
+{
+    (void)find_path(service, request->target.path);
+    size_t n = gs_http_rules_fields(service->site, service->options.fields, service->wanted.path,
+                                    false, service->site_fields);
+    return (struct gs_http_text){service->site_fields, n};
+}
+
+/* Not inlined: the stack that it needs is not part of its caller's. */
+static __attribute__((noinline)) struct gs_http_text
+choose_fields(const struct gs_http_conn *conn, const struct gs_http_request *request,
+              const struct gs_http_page *page)
+{
+    struct gs_http_service *service = conn->service;
+    if (conn->flags & GS_HTTP_CONN_REDIRECT)
+        return (struct gs_http_text){"", 0};
+    if (page && !page->is_generated)
+        return page->fields;
+    return service->site->rule_count ? find_fields(service, request) : service->fields;
 }
 
 /* ---- Responses ---- */
@@ -97,7 +196,9 @@ static bool prepare_output(struct gs_http_conn *conn, bool is_small, uint64_t no
 {
     if (conn->output)
         return gs_http_output_has_room(
-            conn->output, is_small ? GS_HTTP_RESPONSE_SMALL_BYTES : GS_HTTP_RESPONSE_BYTES,
+            conn->output,
+            (is_small ? GS_HTTP_RESPONSE_SMALL_BYTES : GS_HTTP_RESPONSE_BYTES) +
+                conn->service->fields_room,
             is_small ? GS_HTTP_RESPONSE_SMALL_SEGMENTS : GS_HTTP_OUTPUT_SEGMENTS);
     conn->output = gs_http_service_new_output(conn->service);
     if (!conn->output) {
@@ -126,7 +227,7 @@ static enum gs_http_handled respond(struct gs_http_conn *conn,
         .output = conn->output,
         .request = request,
         .conn = conn,
-        .fields = conn->flags & GS_HTTP_CONN_REDIRECT ? NULL : conn->service->options.fields,
+        .fields = choose_fields(conn, request, page),
         .keep_alive = may_keep_alive(conn, request) && !(conn->flags & GS_HTTP_CONN_MUST_LINGER),
         .now_ns = now_ns,
     };
@@ -170,6 +271,7 @@ enum gs_http_handled gs_http_refuse(struct gs_http_conn *conn,
                                     uint64_t now_ns)
 {
     uint8_t flags = conn->flags;
+    select_site(conn->service, request, NULL);
     if (status == 505 && gs_http2_detect(conn, &request->line))
         return GS_HTTP_BLOCKED;
     conn->flags |= GS_HTTP_CONN_MUST_LINGER;
@@ -183,8 +285,9 @@ enum gs_http_handled gs_http_refuse(struct gs_http_conn *conn,
 
 /* ---- Requests with a body ---- */
 
-static enum gs_http_handled start_body(struct gs_http_conn *conn,
-                                       const struct gs_http_request *request, uint64_t now_ns)
+/* Not inlined, for the same reason. */
+static __attribute__((noinline)) enum gs_http_handled
+start_body(struct gs_http_conn *conn, const struct gs_http_request *request, uint64_t now_ns)
 {
     bool is_supported = conn->flags & GS_HTTP_CONN_REDIRECT || request->method == GS_HTTP_GET ||
                         request->method == GS_HTTP_HEAD || request->method == GS_HTTP_OPTIONS;
@@ -208,22 +311,6 @@ static enum gs_http_handled start_body(struct gs_http_conn *conn,
 }
 
 /* ---- Requests for pages ---- */
-
-/* Get the file's path below the root, in the service's memory; that of a directory ends with a
- * slash. Returns 0 or the status to refuse the request with: 404 because of a dot file. */
-static unsigned find_path(struct gs_http_service *service, struct gs_http_text target,
-                          bool *ret_is_directory, struct gs_http_text *ret_path)
-{
-    unsigned flags;
-    ssize_t n = gs_http_path_normalise(target, service->path, service->path_size, &flags);
-    if (n < 0)
-        return n == -ENAMETOOLONG ? 414 : 400;
-    *ret_is_directory = flags & GS_HTTP_PATH_DIRECTORY;
-    if (*ret_is_directory && n && (size_t)n < service->path_size)
-        service->path[n++] = '/';
-    *ret_path = (struct gs_http_text){service->path, (size_t)n};
-    return flags & GS_HTTP_PATH_HIDDEN && !service->options.dotfiles ? 404 : 0;
-}
 
 /* The generator of the page with this path; NULL: it is a file. */
 static const struct gs_http_generator *find_generator(const struct gs_http_options *options,
@@ -281,46 +368,67 @@ static __attribute__((noinline)) bool is_unchanged(const struct gs_http_service 
     return true;
 }
 
-static enum gs_http_handled handle_page(struct gs_http_conn *conn,
-                                        const struct gs_http_request *request, uint64_t now_ns)
+/* A path that no file is looked for at. */
+static void report_path(const struct gs_http_service *service,
+                        const struct gs_http_request *request, unsigned status)
+{
+    if (status == 404)
+        report_refusal(&service->options, status, GS_HTTP_REFUSED_DOT_FILE, service->wanted.path);
+    else
+        report_refusal(&service->options, status, GS_HTTP_REFUSED_PATH, request->line);
+}
+
+/* Returns false if there is no memory. Not inlined, like report_refusal. */
+static __attribute__((noinline)) bool start_load(struct gs_http_conn *conn, uint64_t now_ns)
 {
     struct gs_http_service *service = conn->service;
-    struct gs_http_text path = {NULL, 0};
-    bool is_directory;
-    unsigned status = find_path(service, request->target.path, &is_directory, &path);
+    const struct gs_http_wanted *wanted = &service->wanted;
+    struct gs_http_load *load =
+        wanted->generator
+            ? gs_http_load_new_generated(wanted->path, service->site, wanted->generator)
+            : gs_http_load_new(wanted->path, wanted->is_directory, service->site, &service->options,
+                               wanted->page);
+    if (!load)
+        return false;
+    if (wanted->is_fresh)
+        gs_http_load_check_only(load, wanted->chosen);
+    else if (wanted->page)
+        wanted->page->is_revalidating = true;
+    load->started_ns = now_ns;
+    load->wall_ns = now_ns + service->wall_offset_ns;
+    conn->load = load;
+    conn->state = GS_HTTP_CONN_LOAD;
+    return true;
+}
+
+/* Not inlined: the stack that it needs is not part of what other requests need. */
+static __attribute__((noinline)) enum gs_http_handled
+handle_page(struct gs_http_conn *conn, const struct gs_http_request *request, uint64_t now_ns)
+{
+    struct gs_http_service *service = conn->service;
+    struct gs_http_wanted *wanted = &service->wanted;
+    unsigned status = find_path(service, request->target.path);
     if (status) {
         enum gs_http_handled handled = respond(conn, request, NULL, status, now_ns);
         if (handled == GS_HTTP_HANDLED)
-            report_refusal(&service->options, status,
-                           status == 400 ? GS_HTTP_REFUSED_PATH : GS_HTTP_REFUSED_DOT_FILE,
-                           status == 400 ? request->line : path);
+            report_path(service, request, status);
         return handled;
     }
-    const struct gs_http_generator *generator = find_generator(&service->options, path);
+    wanted->generator = find_generator(&service->options, wanted->path);
     struct gs_http_page *page =
-        generator ? NULL : gs_http_cache_find(&service->cache, service->site, path);
-    bool is_fresh = page && is_usable(page, now_ns);
-    struct gs_http_page *chosen = page;
-    if (is_fresh && __builtin_expect(page->is_negotiated, 0))
-        chosen = gs_http_choose(service, request, page, now_ns);
-    if (is_fresh && (!chosen || is_unchanged(service, chosen, now_ns)))
-        return respond(conn, request, chosen, 406, now_ns);
+        wanted->generator ? NULL : gs_http_cache_find(&service->cache, service->site, wanted->path);
+    wanted->page = wanted->chosen = page;
+    wanted->is_fresh = page && is_usable(page, now_ns);
+    if (wanted->is_fresh && __builtin_expect(page->is_negotiated, 0))
+        wanted->chosen = gs_http_choose(service, request, page, now_ns);
+    if (wanted->is_fresh && (!wanted->chosen || is_unchanged(service, wanted->chosen, now_ns)))
+        return respond(conn, request, wanted->chosen, 406, now_ns);
     if (conn->output)
         return GS_HTTP_BLOCKED;
-    conn->load = generator
-                     ? gs_http_load_new_generated(path, service->site, generator)
-                     : gs_http_load_new(path, is_directory, service->site, &service->options, page);
-    if (!conn->load)
-        return respond_with_variant(conn, request, is_usable_on_error(page, now_ns) ? page : NULL,
-                                    503, now_ns);
-    if (is_fresh)
-        gs_http_load_check_only(conn->load, chosen);
-    else if (page)
-        page->is_revalidating = true;
-    conn->load->started_ns = now_ns;
-    conn->load->wall_ns = now_ns + service->wall_offset_ns;
-    conn->state = GS_HTTP_CONN_LOAD;
-    return GS_HTTP_WAITING;
+    if (start_load(conn, now_ns))
+        return GS_HTTP_WAITING;
+    return respond_with_variant(conn, request, is_usable_on_error(page, now_ns) ? page : NULL, 503,
+                                now_ns);
 }
 
 /* Of several loads of the same file, the page of the first is used. */
@@ -359,9 +467,10 @@ static enum gs_http_handled respond_stale(struct gs_http_conn *conn,
     return respond_with_variant(conn, request, page, 200, now_ns);
 }
 
-static enum gs_http_handled handle_loaded(struct gs_http_conn *conn,
-                                          const struct gs_http_request *request,
-                                          struct gs_http_load *load, uint64_t now_ns)
+/* Not inlined, like report_refusal. */
+static __attribute__((noinline)) enum gs_http_handled
+handle_loaded(struct gs_http_conn *conn, const struct gs_http_request *request,
+              struct gs_http_load *load, uint64_t now_ns)
 {
     if (load->status == 503 && is_usable_on_error(load->cached, now_ns))
         return respond_stale(conn, request, load->cached, now_ns);
@@ -374,16 +483,6 @@ static enum gs_http_handled handle_loaded(struct gs_http_conn *conn,
     if (conn->output)
         conn->output->started_ns = load->started_ns;
     return handled;
-}
-
-/* With one site, it stays selected. */
-static inline void select_site(struct gs_http_service *service,
-                               const struct gs_http_request *request,
-                               const struct gs_http_load *load)
-{
-    if (service->sites.count > 1)
-        service->site =
-            load ? load->site : gs_http_sites_find(&service->sites, gs_http_site_host(request));
 }
 
 /* To what the client knows the server by; its port is replaced. */

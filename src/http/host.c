@@ -121,8 +121,11 @@ bool gs_http_host_is_valid(struct gs_http_text value)
 
 struct gs_http_text gs_http_host_name(struct gs_http_text value)
 {
-    const char *colon = memrchr(value.bytes, ':', value.n);
-    if (colon && !memchr(colon, ']', value.n - (size_t)(colon - value.bytes)))
-        value.n = (size_t)(colon - value.bytes);
+    size_t n = value.n;
+    while (n && gs_http_is(value.bytes[n - 1], GS_HTTP_DIGIT))
+        n--;
+    if (n && value.bytes[n - 1] == ':' &&
+        (value.bytes[0] != '[' || (n > 1 && value.bytes[n - 2] == ']')))
+        value.n = n - 1;
     return value;
 }

@@ -2,6 +2,7 @@
 
 #include "http/below.h"
 #include "http/media_type.h"
+#include "http/rules.h"
 #include "http/sibling.h"
 
 #include <errno.h>
@@ -99,6 +100,7 @@ void gs_http_load_free(struct gs_http_load *load)
 static unsigned status_of_error(int64_t err)
 {
     switch (-err) {
+    case EBADF: /* there is no root */
     case ENOENT:
     case ENOTDIR:
     case ENAMETOOLONG:
@@ -279,6 +281,21 @@ static uint8_t find_compressible(const struct gs_http_load *load)
     return is_compressible ? load->compressor_codings : 0;
 }
 
+/* With the fields that the rules of its site give it. */
+static struct gs_http_page *new_page(const struct gs_http_load *load, unsigned flags)
+{
+    struct gs_http_text file = {load->file, load->file_n};
+    if (!load->site->rule_count)
+        return gs_http_page_new(file, &load->stat, load->fields, flags);
+    char *fields = malloc(GS_HTTP_FIELDS_MAX + 1);
+    if (!fields)
+        return NULL;
+    fields[gs_http_rules_fields(load->site, load->fields, file, true, fields)] = '\0';
+    struct gs_http_page *page = gs_http_page_new(file, &load->stat, fields, flags);
+    free(fields);
+    return page;
+}
+
 static void create_page(struct gs_http_load *load)
 {
     bool is_small =
@@ -287,9 +304,7 @@ static void create_page(struct gs_http_load *load)
     unsigned flags = (is_small ? GS_HTTP_PAGE_IN_MEMORY : 0) |
                      (load->portable_etags ? GS_HTTP_PAGE_PORTABLE_ETAG : 0) |
                      (load->has_siblings || compressible ? GS_HTTP_PAGE_NEGOTIATED : 0);
-    struct gs_http_text file = {load->file, load->file_n};
-    load->page =
-        gs_http_page_new(file, &load->stat, load->fields, flags | GS_HTTP_PAGE_IN(load->coding));
+    load->page = new_page(load, flags | GS_HTTP_PAGE_IN(load->coding));
     if (!load->page) {
         finish(load, 503);
         return;

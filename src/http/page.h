@@ -51,7 +51,7 @@ struct gs_http_page {
     struct gs_http_text path;        /* below its root, as gs_http_path_normalise returns it */
 
     /* Parts of a response. */
-    struct gs_http_text fields;     /* those it was given */
+    struct gs_http_text fields;     /* those that the options and the site's rules add */
     struct gs_http_text media_type; /* also the field Content-Encoding */
     struct gs_http_text validators; /* Last-Modified, ETag, Vary, Accept-Ranges, the empty line */
     struct gs_http_text etag;

@@ -141,10 +141,11 @@ bool gs_http_request_stores(struct gs_http_text name)
         [6] = {"expect"},
         [7] = {"referer"},
         [8] = {"if-range", "if-match"},
+        [9] = {"forwarded"},
         [10] = {"connection", "user-agent"},
         [13] = {"if-none-match"},
         [14] = {"content-length"},
-        [15] = {"accept-encoding"},
+        [15] = {"accept-encoding", "x-forwarded-for"},
         [17] = {"transfer-encoding", "if-modified-since"},
         [19] = {"if-unmodified-since"},
     };

@@ -58,7 +58,8 @@ unsigned gs_http_request_check_size(const char *bytes, size_t n,
  * request with. */
 unsigned gs_http_field_parse(struct gs_http_text line, struct gs_http_request *request);
 
-/* Returns whether a field of this name (lower case) is one of the fields there. */
+/* Returns whether a field of this name (lower case) is one of the fields there, or one that names
+ * the client of a proxy. */
 bool gs_http_request_stores(struct gs_http_text name);
 
 /* Find the next line of the field `name` (lower case) in the fields of a parsed head, and advance

@@ -1,6 +1,7 @@
 #include "http/response.h"
 
 #include "http/condition.h"
+#include "http/host.h"
 #include "http/http2.h"
 #include "http/range.h"
 #include "http/status.h"
@@ -35,8 +36,7 @@ static void put_head_start(const struct gs_http_response *response, unsigned sta
         (struct gs_http_text){gs_http_service_date(response->service, response->now_ns),
                               GS_HTTP_DATE_LENGTH});
     put(response, "\r\n");
-    if (response->fields)
-        put(response, response->fields);
+    gs_http_output_put(response->output, response->fields);
 }
 
 static void put_connection(const struct gs_http_response *response)
@@ -127,14 +127,14 @@ static void put_location(const struct gs_http_response *response)
 bool gs_http_may_redirect(const struct gs_http_request *request)
 {
     struct gs_http_text host = gs_http_site_host(request);
-    return host.n && host.n <= HOST_MAX;
+    return host.bytes && gs_http_host_name(host).n <= HOST_MAX;
 }
 
 static void put_https_location(const struct gs_http_response *response)
 {
     unsigned port = response->service->options.redirect_port;
     put(response, "Location: https://");
-    gs_http_output_put(response->output, gs_http_site_host(response->request));
+    gs_http_output_put(response->output, gs_http_host_name(gs_http_site_host(response->request)));
     if (port != 443) {
         put(response, ":");
         put_decimal(response, port);

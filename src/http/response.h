@@ -5,16 +5,16 @@
 #include "http/request.h"
 #include "http/service.h"
 
-/* The context of a response. The output must have room for GS_HTTP_RESPONSE_BYTES and all its
- * segments, or for the smaller values if the response has no ranges. */
+/* The context of a response. The output must have room for GS_HTTP_RESPONSE_BYTES, the fields of
+ * the sites, and all its segments, or for the smaller values if the response has no ranges. */
 struct gs_http_response {
     struct gs_http_service *service;
     struct gs_http_output *output;
     const struct gs_http_request *request;
     struct gs_http_conn *conn;
-    const char *fields; /* lines for its head, or NULL */
-    bool keep_alive;    /* the connection stays open */
-    bool is_negotiated; /* a status depends on Accept-Encoding; pages tell it themselves */
+    struct gs_http_text fields; /* lines for its head */
+    bool keep_alive;            /* the connection stays open */
+    bool is_negotiated;         /* a status depends on Accept-Encoding; pages tell it themselves */
     uint64_t now_ns;
 };
 

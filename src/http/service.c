@@ -1,5 +1,7 @@
 #include "http/service.h"
 
+#include "http/rules.h"
+
 #include <errno.h>
 #include <stdlib.h>
 
@@ -24,34 +26,64 @@ void gs_http_options_default(struct gs_http_options *ret_options)
     };
 }
 
+/* What the constants for a head include. */
+#define USUAL_FIELDS 256
+
+/* Returns 0 or -EINVAL. */
+static int measure_fields(struct gs_http_service *service, const struct gs_http_site *site)
+{
+    const char *common = service->options.fields;
+    if (gs_http_site_problem(site, common))
+        return -EINVAL;
+    size_t n = gs_http_rules_max(site, common).bytes;
+    if (n > service->fields_room + USUAL_FIELDS)
+        service->fields_room = n - USUAL_FIELDS;
+    return 0;
+}
+
+/* Sites may share their rules. */
+static int add_sites(struct gs_http_service *service)
+{
+    const struct gs_http_options *options = &service->options;
+    bool has_rules = false;
+    int err = gs_http_sites_init(&service->sites, options->sites, options->site_count);
+    for (unsigned i = 0; !err && i < options->site_count; i++) {
+        has_rules |= options->sites[i].rule_count > 0;
+        if (!i || options->sites[i].rules != options->sites[i - 1].rules)
+            err = measure_fields(service, &options->sites[i]);
+    }
+    if (err)
+        return err;
+    service->site = service->sites.fallback;
+    service->site_fields = has_rules ? malloc(GS_HTTP_FIELDS_MAX) : NULL;
+    return has_rules && !service->site_fields ? -ENOMEM : 0;
+}
+
 int gs_http_service_new(const struct gs_http_options *options, int root_fd,
                         struct gs_http_counts *counts, struct gs_http_service **ret_service)
 {
-    struct gs_http_sites sites = {.count = 0};
-    if (options->fields && strlen(options->fields) > GS_HTTP_FIELDS_MAX)
-        return -EINVAL;
-    int err =
-        options->site_count ? gs_http_sites_init(&sites, options->sites, options->site_count) : 0;
-    if (err)
-        return err;
+    const char *fields = options->fields ? options->fields : "";
     struct gs_http_service *service = calloc(1, sizeof *service);
-    char *path = malloc(options->max_request_line + 1);
-    if (!service || !path) {
-        free(service);
-        free(path);
-        gs_http_sites_done(&sites);
+    if (!service)
         return -ENOMEM;
-    }
-    service->options = *options;
-    service->counts = counts;
-    service->sites = sites;
-    service->own.root_fd = root_fd;
-    service->site = sites.count ? sites.fallback : &service->own;
-    service->path = path;
-    service->path_size = options->max_request_line + 1;
+    *service = (struct gs_http_service){
+        .options = *options,
+        .counts = counts,
+        .own = {.root_fd = root_fd},
+        .site = &service->own,
+        .fields = {fields, strlen(fields)},
+        .path = malloc(options->max_request_line + 1),
+        .path_size = options->max_request_line + 1,
+    };
     gs_http_cache_init(&service->cache, options->max_cache, options->max_cached_descriptors);
-    *ret_service = service;
-    return 0;
+    int err = service->path ? measure_fields(service, &service->own) : -ENOMEM;
+    if (!err && options->site_count)
+        err = add_sites(service);
+    if (err)
+        gs_http_service_free(service);
+    else
+        *ret_service = service;
+    return err;
 }
 
 void gs_http_service_free(struct gs_http_service *service)
@@ -67,6 +99,7 @@ void gs_http_service_free(struct gs_http_service *service)
     }
     free(service->http2_block);
     free(service->http2_desk);
+    free(service->site_fields);
     free(service->path);
     free(service);
 }

@@ -20,6 +20,16 @@ struct gs_http_accepting {
 };
 #define GS_HTTP_ACCEPTINGS 8 /* by the length of the value */
 
+/* What a request is for. */
+struct gs_http_wanted {
+    struct gs_http_text path;
+    bool is_directory;
+    bool is_fresh; /* the page */
+    const struct gs_http_generator *generator;
+    struct gs_http_page *page;   /* in the cache; NULL: none */
+    struct gs_http_page *chosen; /* of its variants, if it is fresh; NULL: none is accepted */
+};
+
 struct gs_http_service {
     struct gs_http_options options;
     struct gs_http_counts *counts;
@@ -35,8 +45,12 @@ struct gs_http_service {
     uint64_t wall_offset_ns; /* wall clock minus monotonic clock, modulo 2^64 */
     uint64_t date_until_ns;  /* when `date` expires */
     char date[GS_HTTP_DATE_LENGTH];
-    char *path; /* buffer for the path of the request that is being handled */
+    struct gs_http_text fields; /* of the options */
+    size_t fields_room;         /* for what the sites' rules add to a head */
+    char *site_fields;          /* buffer for a response without a file; NULL: there are no rules */
+    char *path;                 /* buffer for the path of the request that is being handled */
     size_t path_size;
+    struct gs_http_wanted wanted;                    /* by that request */
     struct gs_http_range ranges[GS_HTTP_RANGES_MAX]; /* of the request that is being handled */
     struct gs_http_accepting accepting;              /* the same, if it is not below */
     uint32_t accepting_id;                           /* the last */
@@ -68,7 +82,8 @@ static inline struct gs_http_output *gs_http_service_new_output(struct gs_http_s
 {
     struct gs_http_output *output = service->free_outputs;
     if (!output)
-        return gs_http_output_new(GS_HTTP_OUTPUT_SEGMENTS, GS_HTTP_OUTPUT_BYTES);
+        return gs_http_output_new(GS_HTTP_OUTPUT_SEGMENTS,
+                                  (uint32_t)(GS_HTTP_OUTPUT_BYTES + service->fields_room));
     service->free_outputs = output->next_free;
     service->free_output_count--;
     gs_http_output_init(output);

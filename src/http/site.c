@@ -2,9 +2,12 @@
 
 #include "http/hash.h"
 #include "http/host.h"
+#include "http/pattern.h"
 #include "http/request.h"
+#include "http/rules.h"
 
 #include <errno.h>
+#include <gossamer/http.h>
 #include <stdlib.h>
 
 #define HOST_MAX 255 /* RFC 1035, 2.3.4 */
@@ -33,12 +36,31 @@ static char lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
-/* name: in lower case. */
+static uint64_t difference(const char *a, const char *b)
+{
+    uint64_t first, second;
+    memcpy(&first, a, sizeof first);
+    memcpy(&second, b, sizeof second);
+    return first ^ second;
+}
+
+/* For a few words, a call of memcmp costs more. */
+static bool has_same_bytes(const char *a, const char *b, size_t n)
+{
+    uint64_t different = 0;
+    if (n < 8)
+        return !memcmp(a, b, n);
+    for (size_t i = 0; i + 8 < n; i += 8)
+        different |= difference(a + i, b + i);
+    return !(different | difference(a + n - 8, b + n - 8));
+}
+
+/* name: in lower case, as most clients send theirs. */
 static bool is_name(const struct gs_http_site_name *name, struct gs_http_text host)
 {
     if (name->n != host.n)
         return false;
-    if (!memcmp(name->bytes, host.bytes, host.n))
+    if (has_same_bytes(name->bytes, host.bytes, host.n))
         return true;
     for (size_t i = 0; i < host.n; i++)
         if (lower(host.bytes[i]) != name->bytes[i])
@@ -197,9 +219,20 @@ const struct gs_http_site *gs_http_sites_find(const struct gs_http_sites *sites,
     return sites->has_suffixes ? find_suffix(sites, host) : sites->fallback;
 }
 
-struct gs_http_text gs_http_site_host(const struct gs_http_request *request)
+/* ---- What is wrong with a site ---- */
+
+const char *gs_http_site_problem(const struct gs_http_site *site, const char *common)
 {
-    struct gs_http_text host =
-        request->target.authority.bytes ? request->target.authority : request->host;
-    return host.bytes ? gs_http_host_name(host) : host;
+    const char *problem = common ? gs_http_site_fields_problem(common) : NULL;
+    for (unsigned i = 0; !problem && i < site->rule_count; i++) {
+        const struct gs_http_rule *rule = &site->rules[i];
+        problem = gs_http_pattern_problem(rule->pattern);
+        problem = problem ? problem : gs_http_site_fields_problem(rule->fields);
+    }
+    if (problem)
+        return problem;
+    struct gs_http_rules_size max = gs_http_rules_max(site, common);
+    return max.bytes > GS_HTTP_FIELDS_MAX || max.lines > GS_HTTP_FIELD_LINES_MAX
+               ? "may give a response more than 8192 bytes or 64 lines of fields"
+               : NULL;
 }

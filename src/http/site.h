@@ -16,12 +16,24 @@
 #ifndef GS_HTTP_SITE_H
 #define GS_HTTP_SITE_H
 
-#include "http/text.h"
+#include "http/request.h"
 
 #include <gossamer/api.h>
 #include <stdint.h>
 
-struct gs_http_request;
+/* Header fields for responses by their path, as pattern.h has it. All rules of a site that match
+ * apply, in their order, and a field of a later one replaces those of the same name before it: so
+ * what holds for a whole site is said once, and exceptions follow. A field without a value removes
+ * them.
+ *
+ * The path is that of the file which is sent: of an index file, a page for errors, or one that
+ * stands for what is missing, its own. So "assets/" cannot have a cache keep an answer for
+ * long that says there is no such file. A response without a file has the path that was requested,
+ * and no Cache-Control or Expires. */
+struct gs_http_rule {
+    const char *pattern;
+    const char *fields; /* lines, each of which ends with CR LF */
+};
 
 struct gs_http_site {
     /* Names without a port, in any case: "example.org" is one host; "*.example.org" all below it,
@@ -34,10 +46,19 @@ struct gs_http_site {
     bool is_default;
 
     int root_fd; /* the directory to serve; borrowed */
+
+    const struct gs_http_rule *rules;
+    unsigned rule_count;
 };
 
 /* Returns NULL, or what is wrong with the name of a host, as the end of a sentence: "is ...". */
 const char *gs_http_site_host_problem(const char *host);
+
+/* The same for the fields of a rule. */
+const char *gs_http_site_fields_problem(const char *fields);
+
+/* The same for all settings of a site but its hosts. common: the fields of the options. */
+const char *gs_http_site_problem(const struct gs_http_site *site, const char *common);
 
 /* ---- The table of hosts ---- */
 
@@ -64,8 +85,11 @@ void gs_http_sites_done(struct gs_http_sites *sites);
 const struct gs_http_site *gs_http_sites_find(const struct gs_http_sites *sites,
                                               struct gs_http_text host);
 
-/* The host that the request is for, without its port: the target's authority takes precedence over
- * the Host field (RFC 9112, 3.2.2). No bytes: it names none. */
-struct gs_http_text gs_http_site_host(const struct gs_http_request *request);
+/* The host that the request is for, as it was sent: the target's authority takes precedence over the
+ * Host field (RFC 9112, 3.2.2). No bytes: it names none. */
+static inline struct gs_http_text gs_http_site_host(const struct gs_http_request *request)
+{
+    return request->target.authority.bytes ? request->target.authority : request->host;
+}
 
 #endif

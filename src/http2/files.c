@@ -109,9 +109,12 @@ static void produce(struct gs_http2_session *session)
 
 /* ---- Requests ---- */
 
-#define OUTPUT_SIZE                                                                                \
-    (sizeof(struct gs_http_output) + GS_HTTP_OUTPUT_BYTES +                                        \
-     GS_HTTP_OUTPUT_SEGMENTS * sizeof(struct gs_http_segment))
+static size_t output_size(const struct gs_http2_session *session)
+{
+    return sizeof(struct gs_http_output) + GS_HTTP_OUTPUT_BYTES +
+           session->conn->service->fields_room +
+           GS_HTTP_OUTPUT_SEGMENTS * sizeof(struct gs_http_segment);
+}
 
 static bool is_much(size_t memory)
 {
@@ -142,7 +145,7 @@ static bool has_memory(const struct gs_http2_session *session, const struct gs_h
     size_t memory = gs_http2_memory(session);
     if (!is_some(memory) || stream->head_size > GS_HTTP_OUTPUT_BYTES)
         return true;
-    size_t outputs = (session->loading ? 2 : 1) * OUTPUT_SIZE;
+    size_t outputs = (session->loading ? 2 : 1) * output_size(session);
     return memory + outputs + sizeof *session < GS_HTTP2_KEPT_MAX && has_window(session, stream);
 }
 

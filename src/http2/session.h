@@ -260,8 +260,8 @@ unsigned gs_http2_parse(struct gs_http2_session *session, struct gs_http2_stream
 
 /* ---- fields.c ---- */
 
-/* Those of the options, each of four bytes at least, and fewer than 16 others. */
-#define GS_HTTP2_FIELDS_MAX (GS_HTTP_FIELDS_MAX / 4 + 16)
+/* Those of the options and of a site, and fewer than 16 others. */
+#define GS_HTTP2_FIELDS_MAX (GS_HTTP_FIELD_LINES_MAX + 16)
 struct gs_http2_fields {
     size_t count;
     nghttp2_nv all[GS_HTTP2_FIELDS_MAX]; /* fewer, if they are kept */

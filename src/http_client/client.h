@@ -101,9 +101,11 @@ struct gs_http_client_connection {
     unsigned streams; /* that were given out; under the client's lock */
 
     /* TLS */
-    struct gs_tls_engine *engine; /* NULL: plain */
-    bool has_ended;               /* the peer has ended its stream (close_notify) */
-    bool has_chosen_http2;        /* the server has, by ALPN */
+    struct gs_tls_engine *engine;           /* NULL: plain */
+    bool has_ended;                         /* the peer has ended its stream (close_notify) */
+    bool has_chosen_http2;                  /* the server has, by ALPN */
+    bool has_left_session;                  /* for later connections to the host */
+    struct gs_tls_session *offered_session; /* NULL: none */
 
     /* Received plaintext that has not been consumed */
     char *input;
@@ -139,7 +141,7 @@ void gs_http_client_pool_leave(struct gs_http_client_connection *connection);
  */
 GS_MUST_CHECK int gs_http_client_dial(struct gs_http_client *client,
                                       const struct gs_http_client_route *route,
-                                      uint64_t deadline_ns,
+                                      struct gs_http_client_host *host, uint64_t deadline_ns,
                                       struct gs_http_client_connection **ret_connection);
 
 /* Close it and free it. Also called when no user threads run. */

@@ -111,12 +111,14 @@ static int secure(struct gs_http_client_connection *connection, const struct gs_
 }
 
 int gs_http_client_dial(struct gs_http_client *client, const struct gs_http_client_route *route,
-                        uint64_t deadline_ns, struct gs_http_client_connection **ret_connection)
+                        struct gs_http_client_host *host, uint64_t deadline_ns,
+                        struct gs_http_client_connection **ret_connection)
 {
     struct gs_http_client_connection *connection = calloc(1, sizeof *connection);
     if (!connection)
         return -ENOMEM;
     connection->client = client;
+    connection->host = host;
     connection->stream.operations = &gs_http_client_http1;
     int err = connect_to(connection, route, deadline_ns);
     if (!err && route->proxy && route->url->is_https)

@@ -232,12 +232,11 @@ static int dial(struct gs_http_client *client, const struct gs_http_client_route
                 struct gs_http_client_host *host, uint64_t deadline_ns,
                 struct gs_http_client_connection **ret_connection)
 {
-    int err = gs_http_client_dial(client, route, deadline_ns, ret_connection);
+    int err = gs_http_client_dial(client, route, host, deadline_ns, ret_connection);
     if (gs_http_client_may_speak_http2(client, route))
         set_dials_freely(client, host, err || !(*ret_connection)->http2);
     if (err)
         return err;
-    (*ret_connection)->host = host;
     if ((*ret_connection)->http2)
         share(client, *ret_connection);
     return 0;

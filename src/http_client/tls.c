@@ -19,6 +19,16 @@ operations(const struct gs_http_client_connection *connection)
 
 /* ---- On the worker's stack ---- */
 
+/* Sessions are kept by the context, which has the rules that they were made by, under the keys of
+ * hosts: those are of use only for the same port. It is left as soon as it has arrived, so that
+ * other connections can use it while this one goes on. */
+static void leave_session(struct gs_http_client_connection *connection)
+{
+    connection->has_left_session =
+        operations(connection)
+            ->leave_session(connection->engine, connection->host->key, connection->offered_session);
+}
+
 void gs_http_client_decrypt(struct gs_http_client_connection *connection, const void *bytes,
                             size_t n)
 {
@@ -40,6 +50,8 @@ void gs_http_client_decrypt(struct gs_http_client_connection *connection, const 
     connection->has_ended |= !result;
     if (result < 0 && result != -EAGAIN)
         connection->receive_error = (int)result;
+    else if (!connection->has_left_session)
+        leave_session(connection);
 }
 
 /* An alert, or the end of the stream, is sent if the socket takes it. */
@@ -51,6 +63,7 @@ void gs_http_client_tls_end(struct gs_http_client_connection *connection)
     if (n && !connection->has_failed)
         (void)!gs_sys_send(connection->fd, bytes, n, MSG_DONTWAIT | MSG_NOSIGNAL);
     operations(connection)->free_engine(connection->engine);
+    operations(connection)->free_session(connection->offered_session);
     connection->engine = NULL;
 }
 
@@ -71,8 +84,11 @@ static void *start(void *argument)
     struct gs_http_client_connection *connection = step->connection;
     struct gs_tls_context *context = connection->client->options.tls;
     step->result = operations(connection)->new_engine(context, step->host, &connection->engine);
-    if (!step->result)
-        gs_http_client_decrypt(connection, NULL, 0);
+    if (step->result)
+        return NULL;
+    connection->offered_session =
+        operations(connection)->offer_session(connection->engine, connection->host->key);
+    gs_http_client_decrypt(connection, NULL, 0);
     return NULL;
 }
 

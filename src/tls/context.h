@@ -89,6 +89,11 @@ int gs_tls_verify_init(struct gs_tls_context *context, const struct gs_tls_optio
 
 void gs_tls_sessions_done(struct gs_tls_sessions *sessions);
 
+/* Members of struct gs_tls_operations. */
+struct gs_tls_session *gs_tls_session_offer(struct gs_tls_engine *engine, const char *server);
+bool gs_tls_session_leave(struct gs_tls_engine *engine, const char *server,
+                          const struct gs_tls_session *offered);
+
 /* ---- ticket.c ---- */
 
 /* The function by which OpenSSL encrypts and decrypts tickets. */

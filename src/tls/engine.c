@@ -306,5 +306,8 @@ const struct gs_tls_operations gs_tls_operations = {
     .sent = gs_tls_engine_sent,
     .info = gs_tls_engine_info,
     .error = gs_tls_engine_error,
+    .offer_session = gs_tls_session_offer,
+    .leave_session = gs_tls_session_leave,
+    .free_session = gs_tls_session_free,
     .stream = &gs_tls_stream_operations,
 };

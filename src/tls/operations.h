@@ -1,11 +1,20 @@
 /* What code that is not linked with OpenSSL calls of a context: its first member points to this.
- * The functions are those of gossamer/tls_engine.h. */
+ * The functions are those of gossamer/tls_engine.h, except for two (sessions.c):
+ *
+ * offer_session: before the handshake, take a session of the server from those that the context
+ * keeps, and have it resumed if the server accepts it. Returns the session, which the caller frees;
+ * NULL: there is none.
+ *
+ * leave_session: have the context keep the session of an engine whose handshake is complete.
+ * offered: what was offered for it, or NULL. Returns false if there is no session that can be used
+ * again so far. */
 #ifndef GS_TLS_OPERATIONS_H
 #define GS_TLS_OPERATIONS_H
 
 #include "base/hidden.h"
 
 #include <gossamer/tls_engine.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 struct gs_tls;
@@ -36,6 +45,10 @@ struct gs_tls_operations {
     void (*sent)(struct gs_tls_engine *engine, size_t n);
     void (*info)(const struct gs_tls_engine *engine, struct gs_tls_info *ret_info);
     void (*error)(const struct gs_tls_engine *engine, char ret_text[GS_TLS_TEXT]);
+    struct gs_tls_session *(*offer_session)(struct gs_tls_engine *engine, const char *server);
+    bool (*leave_session)(struct gs_tls_engine *engine, const char *server,
+                          const struct gs_tls_session *offered);
+    void (*free_session)(struct gs_tls_session *session);
     const struct gs_tls_stream_operations *stream;
 };
 

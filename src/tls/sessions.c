@@ -1,5 +1,5 @@
 /* The sessions that a client's context keeps: a stack of a few, of which the oldest makes room. */
-#include "tls/context.h"
+#include "tls/engine.h"
 
 #include <gossamer/tls_engine.h>
 #include <stdlib.h>
@@ -43,6 +43,33 @@ void gs_tls_session_keep(struct gs_tls_context *context, const char *server_name
     }
     free(oldest.server_name);
     gs_tls_session_free(oldest.session);
+}
+
+/* Without memory, the handshake is a full one. */
+struct gs_tls_session *gs_tls_session_offer(struct gs_tls_engine *engine, const char *server)
+{
+    struct gs_tls_session *session = gs_tls_session_take(engine->context, server);
+    if (session)
+        (void)!gs_tls_engine_resume(engine, session);
+    return session;
+}
+
+/* A session of TLS 1.3 that was offered is used up. */
+bool gs_tls_session_leave(struct gs_tls_engine *engine, const char *server,
+                          const struct gs_tls_session *offered)
+{
+    struct gs_tls_session *session = gs_tls_engine_session(engine);
+    struct gs_tls_info info;
+    if (!session)
+        return false;
+    gs_tls_engine_info(engine, &info);
+    bool is_used_up = session == offered && info.version && strcmp(info.version, "TLSv1.2") != 0;
+    if (!info.is_established || info.failure || is_used_up) {
+        gs_tls_session_free(session);
+        return false;
+    }
+    gs_tls_session_keep(engine->context, server, session);
+    return true;
 }
 
 void gs_tls_sessions_done(struct gs_tls_sessions *sessions)

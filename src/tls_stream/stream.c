@@ -31,24 +31,12 @@ static void *new_engine(void *argument)
     return NULL;
 }
 
-/* A session of TLS 1.3 that was offered is used up. */
-static void keep_session(struct gs_tls *tls)
-{
-    struct gs_tls_session *session = gs_tls_engine_session(tls->engine);
-    struct gs_tls_info info;
-    gs_tls_engine_info(tls->engine, &info);
-    bool is_used_up = session == tls->offered && info.version && strcmp(info.version, "TLSv1.2");
-    if (session && info.is_established && !info.failure && !is_used_up)
-        gs_tls_session_keep(tls->context, tls->server_name, session);
-    else
-        gs_tls_session_free(session);
-}
-
 static void *free_engine(void *argument)
 {
     struct gs_tls *tls = argument;
     if (tls->context)
-        keep_session(tls);
+        (void)gs_tls_operations_of(tls->context)
+            ->leave_session(tls->engine, tls->server_name, tls->offered);
     gs_tls_session_free(tls->offered);
     gs_tls_engine_free(tls->engine);
     gs_tls_context_release(tls->context);
@@ -63,13 +51,10 @@ static void free_stream(struct gs_tls *tls)
     free(tls);
 }
 
-/* Without memory, the handshake is a full one. */
 static void *offer_session(void *argument)
 {
     struct gs_tls *tls = argument;
-    tls->offered = gs_tls_session_take(tls->context, tls->server_name);
-    if (tls->offered)
-        (void)!gs_tls_engine_resume(tls->engine, tls->offered);
+    tls->offered = gs_tls_operations_of(tls->context)->offer_session(tls->engine, tls->server_name);
     return NULL;
 }
 

@@ -9,9 +9,9 @@
 /* What a sender leaves out at the end of a message (RFC 7692, 7.2.1). */
 static const char tail[4] = {0, 0, (char)0xff, (char)0xff};
 
-/* A state of zlib, to compress or to decompress. */
-struct state {
-    struct state *next;
+/* To compress or to decompress. */
+struct gs_websocket_zlib {
+    struct gs_websocket_zlib *next;
     unsigned level, bits; /* level 0: to decompress */
     z_stream stream;
 };
@@ -21,9 +21,13 @@ struct state {
  * parent held it. */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct state *kept;
+static struct gs_websocket_zlib *kept;
+static unsigned kept_count;
 
-static void free_state(struct state *state)
+/* As many as are in use at the same time on most machines. */
+#define KEPT_MAX 16u
+
+static void free_state(struct gs_websocket_zlib *state)
 {
     if (state->level)
         deflateEnd(&state->stream);
@@ -32,9 +36,9 @@ static void free_state(struct state *state)
     free(state);
 }
 
-static struct state *new_state(unsigned level, unsigned bits)
+static struct gs_websocket_zlib *new_state(unsigned level, unsigned bits)
 {
-    struct state *state = calloc(1, sizeof *state);
+    struct gs_websocket_zlib *state = calloc(1, sizeof *state);
     if (!state)
         return NULL;
     state->level = level;
@@ -50,30 +54,36 @@ static struct state *new_state(unsigned level, unsigned bits)
 }
 
 /* One of the right kind, or a new one; NULL: there is no memory. */
-static struct state *take_state(unsigned level, unsigned bits)
+static struct gs_websocket_zlib *take_state(unsigned level, unsigned bits)
 {
     if (pthread_mutex_trylock(&lock))
         return new_state(level, bits);
-    struct state **at = &kept;
+    struct gs_websocket_zlib **at = &kept;
     while (*at && ((*at)->level != level || (*at)->bits != bits))
         at = &(*at)->next;
-    struct state *state = *at;
-    if (state)
+    struct gs_websocket_zlib *state = *at;
+    if (state) {
         *at = state->next;
+        kept_count--;
+    }
     pthread_mutex_unlock(&lock);
     return state ? state : new_state(level, bits);
 }
 
-static void keep_state(struct state *state)
+static void keep_state(struct gs_websocket_zlib *state)
 {
     int err = state->level ? deflateReset(&state->stream) : inflateReset(&state->stream);
-    if (err != Z_OK || pthread_mutex_trylock(&lock)) {
-        free_state(state);
-        return;
+    bool is_locked = err == Z_OK && !pthread_mutex_trylock(&lock);
+    if (is_locked && kept_count < KEPT_MAX) {
+        kept_count++;
+        state->next = kept;
+        kept = state;
+        state = NULL;
     }
-    state->next = kept;
-    kept = state;
-    pthread_mutex_unlock(&lock);
+    if (is_locked)
+        pthread_mutex_unlock(&lock);
+    if (state)
+        free_state(state);
 }
 
 bool gs_websocket_has_deflate(void)
@@ -81,116 +91,126 @@ bool gs_websocket_has_deflate(void)
     return true;
 }
 
-/* ---- Compressing ---- */
-
-int gs_websocket_deflate(struct gs_http_text message, unsigned level, unsigned bits,
-                         struct gs_http_text *ret_compressed)
+static size_t least(size_t a, size_t b)
 {
-    struct state *state = take_state(level, bits);
-    if (!state)
-        return -ENOMEM;
-    z_stream *stream = &state->stream;
-    size_t size = deflateBound(stream, message.n) + 16, done = 0;
-    char *compressed = malloc(size);
-    if (!compressed) {
-        keep_state(state);
-        return -ENOMEM;
-    }
-    stream->next_out = (Bytef *)compressed;
-    do { /* its counters have 32 bits */
-        size_t n = message.n - done < (1u << 30) ? message.n - done : 1u << 30;
-        stream->next_in = (Bytef *)message.bytes + done;
-        stream->avail_in = (uInt)n;
-        size_t room = size - (size_t)((char *)stream->next_out - compressed);
-        stream->avail_out = (uInt)(room < UINT32_MAX ? room : UINT32_MAX);
-        done += n;
-        (void)deflate(stream, done < message.n ? Z_NO_FLUSH : Z_SYNC_FLUSH);
-    } while (done < message.n);
-    size_t n = (size_t)((char *)stream->next_out - compressed);
-    keep_state(state);
-    *ret_compressed = (struct gs_http_text){compressed, n - sizeof tail};
-    return 0;
+    return a < b ? a : b;
+}
+
+/* ---- Compressing: the output has room for all from the beginning ---- */
+
+static int begin_to_deflate(struct gs_websocket_coding *coding)
+{
+    coding->size = deflateBound(&coding->zlib->stream, coding->input.n) + 16;
+    coding->output = malloc(coding->size);
+    return coding->output ? 0 : -ENOMEM;
+}
+
+static int deflate_part(struct gs_websocket_coding *coding)
+{
+    z_stream *stream = &coding->zlib->stream;
+    size_t n = least(coding->input.n, GS_WEBSOCKET_PART_MAX), room = coding->size - coding->n;
+    bool is_last = n == coding->input.n;
+    stream->next_in = (Bytef *)coding->input.bytes;
+    stream->avail_in = (uInt)n;
+    stream->next_out = (Bytef *)coding->output + coding->n;
+    stream->avail_out = (uInt)least(room, UINT32_MAX);
+    (void)deflate(stream, is_last ? Z_SYNC_FLUSH : Z_NO_FLUSH);
+    coding->n = (size_t)((char *)stream->next_out - coding->output);
+    coding->input.bytes += n;
+    coding->input.n -= n;
+    coding->n -= is_last ? sizeof tail : 0;
+    return !is_last;
 }
 
 /* ---- Decompressing ---- */
 
-struct inflation {
-    z_stream *stream;
-    char *message;
-    size_t n, size, max;
-};
-
 /* Returns 0 or -errno. A buffer for more than max bytes tells a message that is too long. */
-static int make_room(struct inflation *inflation)
+static int make_room(struct gs_websocket_coding *coding)
 {
-    size_t room = inflation->size - inflation->n;
-    if (room > 1)
+    if (coding->size - coding->n > 1)
         return 0;
-    if (inflation->n > inflation->max)
+    if (coding->n > coding->max)
         return -EMSGSIZE;
-    size_t size = inflation->size ? 2 * inflation->size : 256;
-    if (size / 2 > inflation->max)
-        size = inflation->max + 2;
-    char *message = realloc(inflation->message, size);
-    if (!message)
+    size_t size = coding->size ? 2 * coding->size : 256;
+    if (size / 2 > coding->max)
+        size = coding->max + 2;
+    char *output = realloc(coding->output, size);
+    if (!output)
         return -ENOMEM;
-    inflation->message = message;
-    inflation->size = size;
+    coding->output = output;
+    coding->size = size;
     return 0;
 }
 
-/* Decompress all of the input. After a final block another one may follow (RFC 7692, 7.2.3.4). */
-static int inflate_part(struct inflation *inflation, struct gs_http_text part)
+/* After a final block another one may follow (RFC 7692, 7.2.3.4). Returns Z_OK or an error. */
+static int inflate_once(z_stream *stream)
 {
-    z_stream *stream = inflation->stream;
-    stream->next_in = (Bytef *)part.bytes;
-    stream->avail_in = (uInt)part.n;
-    for (;;) {
-        int err = make_room(inflation);
+    int result = inflate(stream, Z_SYNC_FLUSH);
+    if (result == Z_STREAM_END)
+        result = inflateReset(stream);
+    return result == Z_BUF_ERROR ? Z_OK : result;
+}
+
+/* The tail follows the input. */
+static int inflate_part(struct gs_websocket_coding *coding)
+{
+    z_stream *stream = &coding->zlib->stream;
+    size_t left = GS_WEBSOCKET_PART_MAX;
+    bool is_done = false;
+    while (left && !is_done) {
+        int err = make_room(coding);
         if (err)
             return err;
-        size_t room = inflation->size - inflation->n - 1;
-        stream->next_out = (Bytef *)inflation->message + inflation->n;
-        stream->avail_out = (uInt)(room < UINT32_MAX ? room : UINT32_MAX);
-        uInt before = stream->avail_out;
-        int result = inflate(stream, Z_SYNC_FLUSH);
-        inflation->n += before - stream->avail_out;
-        if (result == Z_STREAM_END)
-            result = inflateReset(stream);
-        if (result == Z_MEM_ERROR)
-            return -ENOMEM;
-        if (result != Z_OK && result != Z_BUF_ERROR)
-            return -EPROTO;
-        if (!stream->avail_in && stream->avail_out)
-            return 0;
+        if (!coding->input.n && !coding->is_in_tail) {
+            coding->input = (struct gs_http_text){tail, sizeof tail};
+            coding->is_in_tail = true;
+        }
+        size_t n = least(coding->input.n, left), room = least(coding->size - coding->n - 1, left);
+        stream->next_in = (Bytef *)coding->input.bytes;
+        stream->avail_in = (uInt)n;
+        stream->next_out = (Bytef *)coding->output + coding->n;
+        stream->avail_out = (uInt)room;
+        int result = inflate_once(stream);
+        if (result != Z_OK)
+            return result == Z_MEM_ERROR ? -ENOMEM : -EPROTO;
+        n -= stream->avail_in;
+        coding->input.bytes += n;
+        coding->input.n -= n;
+        n += room - stream->avail_out;
+        coding->n += room - stream->avail_out;
+        left -= least(left, n);
+        is_done = coding->is_in_tail && !coding->input.n && stream->avail_out;
     }
+    if (is_done && coding->n > coding->max)
+        return -EMSGSIZE;
+    if (is_done)
+        coding->output[coding->n] = '\0';
+    return !is_done;
 }
 
-int gs_websocket_inflate(struct gs_http_text compressed, size_t max, char **ret_message,
-                         size_t *ret_n)
+/* ---- Both ---- */
+
+static int begin(struct gs_websocket_coding *coding)
 {
-    struct state *state = take_state(0, 15);
-    if (!state)
+    coding->zlib = take_state(coding->level, coding->level ? coding->bits : 15);
+    if (!coding->zlib)
         return -ENOMEM;
-    struct inflation inflation = {.stream = &state->stream, .max = max};
-    int err = 0;
-    while (!err && compressed.n) {
-        size_t n = compressed.n < (1u << 30) ? compressed.n : 1u << 30;
-        err = inflate_part(&inflation, (struct gs_http_text){compressed.bytes, n});
-        compressed.bytes += n;
-        compressed.n -= n;
+    return coding->level ? begin_to_deflate(coding) : 0;
+}
+
+int gs_websocket_code(struct gs_websocket_coding *coding)
+{
+    int result = coding->zlib ? 0 : begin(coding);
+    if (!result)
+        result = coding->level ? deflate_part(coding) : inflate_part(coding);
+    if (result > 0)
+        return result;
+    if (coding->zlib)
+        keep_state(coding->zlib);
+    coding->zlib = NULL;
+    if (result) {
+        free(coding->output);
+        coding->output = NULL;
     }
-    if (!err)
-        err = inflate_part(&inflation, (struct gs_http_text){tail, sizeof tail});
-    if (!err && inflation.n > max)
-        err = -EMSGSIZE;
-    keep_state(state);
-    if (err) {
-        free(inflation.message);
-        return err;
-    }
-    inflation.message[inflation.n] = '\0';
-    *ret_message = inflation.message;
-    *ret_n = inflation.n;
-    return 0;
+    return result;
 }

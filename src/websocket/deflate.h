@@ -1,11 +1,15 @@
-/* Compressing messages (RFC 7692, 7.2), each for itself. The state of zlib, of up to 270 KiB, is
- * in use during a call only: there are as many as calls at the same time, and they are kept.
+/* Compressing and decompressing messages (RFC 7692, 7.2), each for itself, in parts: other threads
+ * can run in between.
  *
- *     compressed = (struct gs_http_text){bytes, n};
- *     if (!gs_websocket_inflate(compressed, max_message, &message, &message_n))
- *         handle(message, message_n);
+ *     struct gs_websocket_coding coding = {.input = compressed, .max = max_message};
+ *     while ((err = gs_websocket_code(&coding)) > 0)
+ *         let_others_run();
+ *     if (!err)
+ *         handle(coding.output, coding.n);
  *
- * Any kernel thread may call these. A library that was built without zlib returns -EOPNOTSUPP. */
+ * The state of zlib, of up to 270 KiB, is in use from the first call to the last one; some states
+ * are kept for later. Any kernel thread may call these functions. A library that was built without
+ * zlib returns -EOPNOTSUPP. */
 #ifndef GS_WEBSOCKET_DEFLATE_H
 #define GS_WEBSOCKET_DEFLATE_H
 
@@ -15,14 +19,23 @@
 
 bool gs_websocket_has_deflate(void);
 
-/* level: 1 to 9; bits: of the window, 9 to 15. The result is the caller's, to be freed. Returns 0
- * or -ENOMEM. */
-GS_MUST_CHECK int gs_websocket_deflate(struct gs_http_text message, unsigned level, unsigned bits,
-                                       struct gs_http_text *ret_compressed);
+/* Of a call: some milliseconds. */
+#define GS_WEBSOCKET_PART_MAX ((size_t)64 << 10)
 
-/* The same in the other direction; a NUL follows the message. Returns 0, -EMSGSIZE (it has more
- * than max bytes), -EPROTO (it is malformed), or -ENOMEM. */
-GS_MUST_CHECK int gs_websocket_inflate(struct gs_http_text compressed, size_t max,
-                                       char **ret_message, size_t *ret_n);
+struct gs_websocket_coding {
+    struct gs_http_text input; /* what is left of it */
+    unsigned level, bits;      /* to compress: 1 to 9, and of the window, 9 to 15; 0: decompress */
+    size_t max;                /* a message that is decompressed has no more bytes */
+
+    char *output; /* so far; has a NUL behind a message */
+    size_t n, size;
+    struct gs_websocket_zlib *zlib; /* NULL: it has not begun, or is over */
+    bool is_in_tail;
+};
+
+/* Code up to so many bytes more, of the input or of the output. Returns 1 if there is more to do;
+ * 0: the output is complete, and is the caller's, to be freed; -EMSGSIZE (the message has more than
+ * max bytes), -EPROTO (the input is malformed), or -ENOMEM: there is no output. */
+GS_MUST_CHECK int gs_websocket_code(struct gs_websocket_coding *coding);
 
 #endif

@@ -1,4 +1,3 @@
-#include "websocket/deflate.h"
 #include "websocket_stream/stream.h"
 
 #include <errno.h>
@@ -244,47 +243,43 @@ static bool make_room(struct gs_websocket *socket)
     return true;
 }
 
-struct decompression {
-    struct gs_websocket *socket;
-    int err;
-    bool is_text;
-};
-
-static void *decompress(void *argument)
+/* Returns 0 or -errno. *ret_is_text: what a text must be: UTF-8. */
+static int decompress(struct gs_websocket *socket, struct gs_websocket_coding *coding,
+                      bool *ret_is_text)
 {
-    struct decompression *decompression = argument;
-    struct gs_websocket *socket = decompression->socket;
     struct gs_websocket_utf8 utf8 = {0};
-    char *message;
-    size_t n;
-    decompression->is_text = true;
-    decompression->err =
-        gs_websocket_inflate((struct gs_http_text){socket->message, socket->message_n},
-                             socket->max_message, &message, &n);
-    if (decompression->err)
-        return NULL;
-    drop_message(socket);
-    socket->message = message;
-    socket->message_n = n;
-    if (socket->type == GS_WEBSOCKET_TEXT)
-        decompression->is_text =
-            gs_websocket_utf8_check(&utf8, message, n) && gs_websocket_utf8_is_complete(&utf8);
-    return NULL;
+    size_t checked = 0;
+    int result;
+    *ret_is_text = true;
+    do {
+        result = gs_websocket_code_part(coding);
+        if (result < 0)
+            return result;
+        if (socket->type == GS_WEBSOCKET_TEXT)
+            *ret_is_text &=
+                gs_websocket_utf8_check(&utf8, coding->output + checked, coding->n - checked);
+        checked = coding->n;
+    } while (result);
+    *ret_is_text &= gs_websocket_utf8_is_complete(&utf8);
+    return 0;
 }
 
 static __attribute__((noinline)) int decompress_message(struct gs_websocket *socket)
 {
-    struct decompression decompression = {.socket = socket};
-    gs_thread_call_on_worker_stack(decompress, &decompression);
-    if (decompression.err == -EMSGSIZE)
+    struct gs_websocket_coding coding = {.input = {socket->message, socket->message_n},
+                                         .max = socket->max_message};
+    bool is_text;
+    int err = decompress(socket, &coding, &is_text);
+    if (err == -EMSGSIZE)
         return fail(socket, GS_WEBSOCKET_TOO_LARGE, -EMSGSIZE, "a message is too long");
-    if (decompression.err == -EPROTO)
+    if (err == -EPROTO)
         return fail(socket, GS_WEBSOCKET_MALFORMED, -EPROTO, "a message is not compressed right");
-    if (decompression.err)
+    if (err)
         return fail_memory(socket);
-    return decompression.is_text
-               ? 0
-               : fail(socket, GS_WEBSOCKET_MALFORMED, -EPROTO, "a text is not UTF-8");
+    drop_message(socket);
+    socket->message = coding.output;
+    socket->message_n = coding.n;
+    return is_text ? 0 : fail(socket, GS_WEBSOCKET_MALFORMED, -EPROTO, "a text is not UTF-8");
 }
 
 /* Collect the rest of a message. */

@@ -1,4 +1,3 @@
-#include "websocket/deflate.h"
 #include "websocket_stream/stream.h"
 
 #include <errno.h>
@@ -196,20 +195,8 @@ int gs_websocket_shutdown(struct gs_websocket *socket, unsigned code, const char
 /* Shorter ones seldom become smaller. */
 #define COMPRESSED_MIN 64u
 
-struct compression {
-    struct gs_websocket *socket;
-    struct gs_http_text message, compressed;
-    int err;
-};
-
-static void *compress(void *argument)
-{
-    struct compression *compression = argument;
-    const struct gs_websocket *socket = compression->socket;
-    compression->err = gs_websocket_deflate(compression->message, socket->level, socket->bits,
-                                            &compression->compressed);
-    return NULL;
-}
+/* Long messages are compressed by turns, and each needs the state of a compressor meanwhile. */
+static struct gs_semaphore compressors = {.count = 16};
 
 static bool is_message(enum gs_websocket_type type, size_t n)
 {
@@ -234,14 +221,22 @@ static __attribute__((noinline)) int send_compressed(struct gs_websocket *socket
                                                      struct gs_http_text message,
                                                      uint64_t deadline_ns)
 {
-    struct compression compression = {.socket = socket, .message = message};
-    gs_thread_call_on_worker_stack(compress, &compression);
-    if (compression.err)
-        return compression.err;
+    struct gs_websocket_coding coding = {
+        .input = message, .level = socket->level, .bits = socket->bits};
+    bool is_long = message.n > GS_WEBSOCKET_PART_MAX;
+    int result = is_long ? gs_semaphore_wait(&compressors, deadline_ns) : 0;
+    if (result)
+        return result;
+    while ((result = gs_websocket_code_part(&coding)) > 0)
+        ;
+    if (is_long)
+        gs_semaphore_post(&compressors);
+    if (result)
+        return result;
     frame.is_compressed = true;
-    int err = send_whole(socket, frame, compression.compressed, deadline_ns);
-    free((char *)compression.compressed.bytes);
-    return err;
+    result = send_whole(socket, frame, (struct gs_http_text){coding.output, coding.n}, deadline_ns);
+    free(coding.output);
+    return result;
 }
 
 int gs_websocket_send(struct gs_websocket *socket, enum gs_websocket_type type, const void *bytes,

@@ -38,6 +38,27 @@ bool gs_websocket_set_agreed(struct gs_websocket *socket, struct gs_http_text pr
     return !protocol.bytes || socket->protocol;
 }
 
+struct part {
+    struct gs_websocket_coding *coding;
+    int result;
+};
+
+static void *code_part(void *argument)
+{
+    struct part *part = argument;
+    part->result = gs_websocket_code(part->coding);
+    return NULL;
+}
+
+int gs_websocket_code_part(struct gs_websocket_coding *coding)
+{
+    struct part part = {.coding = coding};
+    gs_thread_call_on_worker_stack(code_part, &part);
+    if (part.result > 0)
+        gs_thread_end_turn();
+    return part.result;
+}
+
 static void free_socket(struct gs_websocket *socket)
 {
     free(socket->protocol);

@@ -40,6 +40,7 @@
 
 #include "http/text.h"
 #include "http_server/upgrade.h"
+#include "websocket/deflate.h"
 #include "websocket/extension.h"
 #include "websocket/parser.h"
 
@@ -104,6 +105,10 @@ struct gs_websocket *gs_websocket_new(struct gs_http_transport transport,
 /* Set the protocol, and what was agreed on compression. Returns false without memory. */
 bool gs_websocket_set_agreed(struct gs_websocket *socket, struct gs_http_text protocol,
                              const struct gs_websocket_agreement *agreement, unsigned level);
+
+/* Code a part of a message on the worker's stack, and then let others of the worker run if there is
+ * more to do. Returns as gs_websocket_code. */
+GS_MUST_CHECK int gs_websocket_code_part(struct gs_websocket_coding *coding);
 
 /* ---- In transport.c ---- */
 

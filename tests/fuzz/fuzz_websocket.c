@@ -75,12 +75,12 @@ static void try_frames(const uint8_t *bytes, size_t n, size_t split, unsigned fl
 
 static void try_message(struct gs_http_text compressed)
 {
-    char *message;
-    size_t n;
-    if (gs_websocket_inflate(compressed, MESSAGE_MAX, &message, &n))
-        return;
-    assert(n <= MESSAGE_MAX && !message[n]);
-    free(message);
+    struct gs_websocket_coding coding = {.input = compressed, .max = MESSAGE_MAX};
+    int result;
+    while ((result = gs_websocket_code(&coding)) > 0)
+        ;
+    assert(result || (coding.n <= MESSAGE_MAX && !coding.output[coding.n]));
+    free(coding.output);
 }
 
 static void try_handshake(const char *bytes, size_t n)

@@ -100,10 +100,12 @@ LOG_TEST(requests_responses_and_bytes_are_counted)
 {
     drive_write(&drive, "f", "hello");
     drive_send(&drive, "GET /f HTTP/1.1\r\nHost: a\r\n\r\nGET /none HTTP/1.1\r\nHost: a\r\n\r\n"
+                       "GET /f HTTP/1.1\r\nHost: a\r\nIf-None-Match: *\r\n\r\n"
                        "BREW / HTTP/1.1\r\nHost: a\r\n\r\nGET /x\r\n\r\n");
     drive_reopen(&drive);
     CHECK_EQ(drive.counts.connections, 2);
-    CHECK_EQ(drive.counts.requests, 4);
+    CHECK_EQ(drive.counts.requests, 5);
+    CHECK_EQ(drive.counts.redirections, 1);
     CHECK_EQ(drive.counts.client_errors, 2);
     CHECK_EQ(drive.counts.server_errors, 1);
     CHECK_EQ(drive.counts.bytes, drive.output_n);

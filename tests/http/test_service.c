@@ -33,7 +33,7 @@ TEST(fields_that_are_too_long_are_refused)
     char fields[GS_HTTP_FIELDS_MAX + 2];
     memset(fields, 'x', sizeof fields);
     memcpy(fields + sizeof fields - 3, "\r\n", 3);
-    fields[1] = ':';
+    fields[2] = ':';
     gs_http_options_default(&options);
     options.fields = fields;
     CHECK_EQ(gs_http_service_new(&options, -1, &counts, &service), -EINVAL);

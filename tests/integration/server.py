@@ -130,6 +130,7 @@ CORE_MODULES = (
     "tls",
     "half_open",
     "compression",
+    "sandbox",
 )
 
 # On a connection, these run the code of another architecture, and differ in who accepts it: they
@@ -377,6 +378,15 @@ def open_files(pid: int) -> Iterable[str]:
         for link in Path(f"/proc/{pid}/fd").iterdir():
             with contextlib.suppress(FileNotFoundError):
                 yield str(link.readlink())
+
+
+def statuses(server: Server, field: str) -> set[str]:
+    """Return a field of /proc/PID/status, of all processes of the server."""
+    found = set()
+    for pid in server.process_ids():
+        text = Path(f"/proc/{pid}/status").read_text()
+        found |= {line.split()[1] for line in text.splitlines() if line.startswith(f"{field}:")}
+    return found
 
 
 def attempts(limit_s: float = TIMEOUT_S, pause_s: float = 0.01) -> Iterable[int]:

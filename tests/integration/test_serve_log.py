@@ -1,5 +1,6 @@
 """The access log: one line in the combined format for each request, for every kind of log."""
 
+import json
 import os
 import re
 import signal
@@ -76,6 +77,24 @@ def test_each_request_is_a_line_in_the_combined_format(serve: Serve, root: Path)
     for entry in entries:
         date = datetime.strptime(entry["date"], "%d/%b/%Y:%H:%M:%S %z")
         assert before <= date.timestamp() <= time.time()
+
+
+def test_a_line_may_be_an_object(serve: Serve, root: Path) -> None:
+    log = root.parent / "log"
+    server = serve(root, "--access-log", str(log), "--log-format", "json", "--workers", "1")
+    with Wire(server.address) as wire:
+        wire.get("/a.txt?a=b", Referer='http://x/\u00fc"y')
+        wire.get("/nonesuch")
+        wire.send(b"BREW \xff HTTP/1.0\r\n\r\n")
+        wire.response()
+    server.stop()
+    found, missing, refused = (json.loads(line) for line in log.read_text().splitlines())
+    assert datetime.fromisoformat(found["time"]).tzinfo
+    assert (found["method"], found["target"], found["status"]) == ("GET", "/a.txt?a=b", 200)
+    assert found["referer"] == 'http://x/\u00c3\u00bc"y'  # the bytes of UTF-8
+    assert 0 <= found["duration"] < 60
+    assert (missing["status"], missing["user_agent"]) == (404, None)
+    assert (refused["method"], refused["target"]) == ("BREW", "\u00ff")
 
 
 def test_what_could_forge_a_line_is_escaped(serve: Serve, root: Path) -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from conftest import Serve
-from metrics import PATH, Samples, read, value
+from metrics import PATH, Samples, parse, read, value
 from server import PROCESSES, Server, attempts, is_built_with
 from wire import Wire, get
 
@@ -38,8 +38,33 @@ def test_it_counts_all_workers(serve: Serve, root: Path) -> None:
     assert value(samples, "connections_total") >= 30
     assert value(samples, "errors_total", **{"class": "4xx"}) == 10
     assert value(samples, "errors_total", **{"class": "5xx"}) == 0
+    assert value(samples, "responses_total", **{"class": "2xx"}) >= 20
+    assert value(samples, "responses_total", **{"class": "4xx"}) == 10
     assert value(samples, "timeouts_total") == 0
     assert value(samples, "workers") == server.workers
+
+
+def test_they_may_have_a_listener_of_their_own(serve: Serve, root: Path) -> None:
+    (root / PATH.strip("/")).write_text("a file")
+    server = serve(root, "--metrics", PATH, "--metrics-listen", "127.0.0.1:0")
+    (line,) = [line for line in server.stdout_lines() if line.startswith("metrics on http://")]
+    own = ("127.0.0.1", int(line.rpartition(":")[2]))
+    assert get(server.address, PATH).body == b"a file"
+    stalled = [Wire(own) for _ in range(15)]
+    for wire in stalled:
+        wire.send(b"GET /met")
+    with Wire(own) as wire:
+        for _ in range(3):
+            samples = parse(wire.get(PATH).body.decode())
+            assert value(samples, "requests_total") <= 1  # not those for the page itself
+        assert wire.get("/a.txt").status == 404
+        assert wire.request("HEAD", PATH).status == 200
+        wire.send(b"nonsense\r\n\r\n")
+        assert wire.response().status == 400
+    for wire in stalled:
+        wire.close()
+    get(own, PATH, Connection="close")
+    server.stop()
 
 
 def test_times_are_a_histogram_of_all_that_was_sent(serve: Serve, root: Path) -> None:

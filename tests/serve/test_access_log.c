@@ -53,10 +53,17 @@ static struct gs_http_log_entry entry(const char *line)
     };
 }
 
+static void write_entry(const char *client, const struct gs_http_log_entry *it,
+                        const struct gs_tls_info *tls)
+{
+    const struct serve_log_line line = {.client = client, .entry = it, .tls = tls};
+    serve_log_write(&writer, &line);
+}
+
 static void write_line(const char *line)
 {
     struct gs_http_log_entry it = entry(line);
-    serve_log_write(&writer, "127.0.0.1", &it, NULL);
+    write_entry("127.0.0.1", &it, NULL);
 }
 
 #define LOG_TEST(name_) FIXTURE_TEST(name_, start(), stop())
@@ -68,7 +75,7 @@ TEST(a_line_is_in_the_combined_format)
     struct gs_http_log_entry it = entry("GET / HTTP/1.1");
     it.referer = "http://a/b";
     it.user_agent = "test/1 (x)";
-    serve_log_write(&writer, "::1", &it, NULL);
+    write_entry("::1", &it, NULL);
     CHECK(serve_log_flush(&writer));
     CHECK_STR(contents(path), "::1 - - [21/Nov/2026:13:00:00 +0100] \"GET / HTTP/1.1\" 200 6 "
                               "\"http://a/b\" \"test/1 (x)\"\n");
@@ -88,11 +95,11 @@ TEST(fields_of_tls_follow_if_they_are_asked_for)
     const struct gs_tls_info nothing = {.version = "TLSv1.2"};
     struct gs_http_log_entry it = entry("GET / HTTP/1.1");
     start();
-    serve_log_write(&writer, "::1", &it, &tls);
-    writer.has_tls = true;
-    serve_log_write(&writer, "::1", &it, &tls);
-    serve_log_write(&writer, "::1", &it, &nothing);
-    serve_log_write(&writer, "::1", &it, NULL);
+    write_entry("::1", &it, &tls);
+    writer.format.has_tls = true;
+    write_entry("::1", &it, &tls);
+    write_entry("::1", &it, &nothing);
+    write_entry("::1", &it, NULL);
     CHECK(serve_log_flush(&writer));
     CHECK(strstr(contents(path), " \"-\" \"-\"\n"
                                  "::1"));
@@ -126,7 +133,7 @@ TEST(texts_of_any_length_leave_lines_whole)
     struct gs_http_log_entry it = entry(long_text);
     it.referer = it.user_agent = long_text;
     for (int i = 0; i < 10; i++)
-        serve_log_write(&writer, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", &it, NULL);
+        write_entry("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", &it, NULL);
     CHECK(serve_log_flush(&writer));
     int lines = 0;
     for (const char *at = contents(path); *at; at = strchr(at, '\n') + 1, lines++) {
@@ -303,9 +310,9 @@ TEST(no_line_is_longer_than_an_atomic_write)
     it.body_bytes = UINT64_MAX;
     const struct gs_tls_info tls = {
         .version = "TLSv1.3", .cipher = "TLS_CHACHA20_POLY1305_SHA256", .server_name = long_text};
-    writer.is_relayed = writer.has_tls = true;
+    writer.is_relayed = writer.format.has_tls = true;
     for (int i = 0; i < 2; i++)
-        serve_log_write(&writer, "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", &it, &tls);
+        write_entry("ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff", &it, &tls);
     for (int i = 0; i < 2; i++) {
         CHECK_EQ(serve_log_flush(&writer), i > 0);
         CHECK(!writer.has_partial_line);
@@ -340,7 +347,7 @@ LOG_TEST(a_part_of_a_line_in_a_file_is_taken_back)
 
 LOG_TEST(a_line_without_memory_is_counted)
 {
-    serve_log_write(&writer, "::1", NULL, NULL);
+    write_entry("::1", NULL, NULL);
     CHECK_EQ(losses.lines, 1);
     CHECK(serve_log_flush(&writer));
 }

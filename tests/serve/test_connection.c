@@ -50,7 +50,8 @@ static void start(off_t size)
     strcpy(folder, "/tmp/gossamer-connection-XXXXXX");
     CHECK(mkdtemp(folder));
     CHECK_EQ(serve_root_open(&root, folder), 0);
-    shard.root = &root;
+    shard.roots = &root;
+    shard.root_count = 1;
     write_page(size);
     pass(10 * GS_SECOND);
     gs_http_options_default(&options);

@@ -135,7 +135,7 @@ TEST(certificates_have_keys_in_the_same_order)
     CHECK_STR(options.keys.items[1], "d");
     CHECK_STR(options.passphrase_file, "e");
     CHECK_EQ(options.hsts_ns, 3600 * GS_SECOND);
-    CHECK(options.logs_tls && !options.redirects);
+    CHECK(options.log_format.has_tls && !options.redirects);
     serve_options_done(&options);
     CHECK_REFUSED("needs --certificate", "--listen=https://1", "/");
     CHECK_REFUSED("no --listen begins", "--certificate=a", "/");
@@ -145,6 +145,47 @@ TEST(certificates_have_keys_in_the_same_order)
     CHECK_REFUSED("--key", "--listen=https://1", "--certificate=a", "--key=b", "--key=c", "/");
     CHECK_REFUSED("--redirect-https", "--listen=https://1", "--listen=2", "--certificate=a",
                   "--hsts=1", "/");
+}
+
+TEST(the_access_log_may_be_json)
+{
+    CHECK_EQ(PARSE("--access-log=f", "--log-format=json", "--log-fields=status,target", "/"), 0);
+    CHECK_EQ(options.log_format.member_count, 2);
+    serve_options_done(&options);
+    CHECK_EQ(PARSE("--access-log=f", "/"), 0);
+    CHECK_EQ(options.log_format.member_count, 0);
+    serve_options_done(&options);
+    CHECK_REFUSED("--log-format needs --access-log", "--log-format=json", "/");
+    CHECK_REFUSED("--log-fields needs --access-log", "--log-fields=status", "/");
+    CHECK_REFUSED("neither combined nor json", "--access-log=f", "--log-format=xml", "/");
+    CHECK_REFUSED("--log-fields status needs the format json", "--access-log=f",
+                  "--log-fields=status", "/");
+    CHECK_REFUSED("--log-fields x has a name", "--access-log=f", "--log-format=json",
+                  "--log-fields=x", "/");
+}
+
+TEST(the_listener_of_metrics_needs_their_path)
+{
+    CHECK_EQ(PARSE("--metrics=/m", "--metrics-listen=1", "/"), 0);
+    CHECK_STR(options.metrics_listen, "1");
+    serve_options_done(&options);
+    CHECK_REFUSED("--metrics-listen needs --metrics", "--metrics-listen=1", "/");
+    CHECK_REFUSED("it has no TLS", "--metrics=/m", "--metrics-listen=https://1", "/");
+}
+
+TEST(proxies_are_networks)
+{
+    CHECK_EQ(PARSE("--proxy-protocol=10.0.0.0/8", "--proxy-protocol=unix", "--trusted-proxy=::1",
+                   "--forwarded-field=forwarded", "/"),
+             0);
+    CHECK_EQ(options.proxies.count, 2);
+    CHECK_EQ(options.forwarded.trusted.count, 1);
+    CHECK(options.forwarded.is_standard);
+    serve_options_done(&options);
+    CHECK_REFUSED("--proxy-protocol 10.0.0.0/33: it is", "--proxy-protocol=10.0.0.0/33", "/");
+    CHECK_REFUSED("--trusted-proxy a: it is", "--trusted-proxy=a", "/");
+    CHECK_REFUSED("--forwarded-field x", "--trusted-proxy=::1", "--forwarded-field=x", "/");
+    CHECK_REFUSED("needs --trusted-proxy", "--forwarded-field=forwarded", "/");
 }
 
 TEST(addresses_add_up_and_replace_the_usual_one)

@@ -17,6 +17,8 @@ static struct serve_counts counts;
 static struct serve_server server;
 static struct serve_shard shard;
 
+static struct serve_root root;
+
 static void start(bool is_shared)
 {
     strcpy(folder, "/tmp/gossamer-shard-XXXXXX");
@@ -26,14 +28,16 @@ static void start(bool is_shared)
     memset(&counts, 0, sizeof counts);
     memset(&shard, 0, sizeof shard);
     gs_http_options_default(&options.http);
+    root = (struct serve_root){.path = folder,
+                               .fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC)};
     server = (struct serve_server){
         .options = &options,
-        .root = {.path = folder, .fd = open(folder, O_PATH | O_DIRECTORY | O_CLOEXEC)},
+        .sites = {.roots = &root, .root_count = 1},
         .log_fd = open(log_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600),
         .counts = &counts,
     };
-    CHECK(server.root.fd >= 0 && server.log_fd >= 0);
-    int fd = openat(server.root.fd, "page", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    CHECK(root.fd >= 0 && server.log_fd >= 0);
+    int fd = openat(root.fd, "page", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     CHECK_EQ(write(fd, PAGE, strlen(PAGE)), (ssize_t)strlen(PAGE));
     close(fd);
     CHECK_EQ(serve_shard_init(&shard, &server, 0, is_shared), 0);
@@ -43,8 +47,8 @@ static void stop(void)
 {
     close(server.log_fd);
     unlink(log_path);
-    unlinkat(server.root.fd, "page", 0);
-    close(server.root.fd);
+    unlinkat(root.fd, "page", 0);
+    close(root.fd);
     CHECK_EQ(rmdir(folder), 0);
 }
 

@@ -16,6 +16,37 @@ static void fill(void)
     }
 }
 
+/* Returns as gs_websocket_code when it is done. */
+static int code(struct gs_websocket_coding *coding)
+{
+    int err;
+    while ((err = gs_websocket_code(coding)) > 0)
+        CHECK(coding->zlib);
+    CHECK(!coding->zlib && !coding->output == (err != 0));
+    return err;
+}
+
+static int compress(const char *bytes, size_t n, unsigned level, unsigned bits,
+                    struct gs_http_text *ret_compressed)
+{
+    struct gs_websocket_coding coding = {.input = {bytes, n}, .level = level, .bits = bits};
+    int err = code(&coding);
+    if (!err)
+        *ret_compressed = (struct gs_http_text){coding.output, coding.n};
+    return err;
+}
+
+static int decompress(struct gs_http_text compressed, size_t max, char **ret_message, size_t *ret_n)
+{
+    struct gs_websocket_coding coding = {.input = compressed, .max = max};
+    int err = code(&coding);
+    if (!err) {
+        *ret_message = coding.output;
+        *ret_n = coding.n;
+    }
+    return err;
+}
+
 static void need_zlib(void)
 {
     if (!gs_websocket_has_deflate())
@@ -31,15 +62,13 @@ TEST(message_is_the_same_after_compression)
             struct gs_http_text compressed;
             char *back;
             size_t back_n;
-            CHECK_EQ(gs_websocket_deflate((struct gs_http_text){message, n}, 1 + (unsigned)n % 9,
-                                          bits, &compressed),
-                     0);
-            CHECK_EQ(gs_websocket_inflate(compressed, n, &back, &back_n), 0);
+            CHECK_EQ(compress(message, n, 1 + (unsigned)n % 9, bits, &compressed), 0);
+            CHECK_EQ(decompress(compressed, n, &back, &back_n), 0);
             CHECK_EQ(back_n, n);
             CHECK(!memcmp(back, message, n) && !back[n]);
             free(back);
             if (n)
-                CHECK_EQ(gs_websocket_inflate(compressed, n - 1, &back, &back_n), -EMSGSIZE);
+                CHECK_EQ(decompress(compressed, n - 1, &back, &back_n), -EMSGSIZE);
             free((char *)compressed.bytes);
         }
     }
@@ -52,11 +81,42 @@ TEST(bomb_is_stopped_at_the_limit)
     char *back, *zeros = calloc(1, 64 << 20);
     size_t back_n;
     CHECK(zeros);
-    CHECK_EQ(gs_websocket_deflate((struct gs_http_text){zeros, 64 << 20}, 9, 15, &compressed), 0);
+    CHECK_EQ(compress(zeros, 64 << 20, 9, 15, &compressed), 0);
     free(zeros);
     CHECK(compressed.n < 100000);
-    CHECK_EQ(gs_websocket_inflate(compressed, 1 << 20, &back, &back_n), -EMSGSIZE);
+    CHECK_EQ(decompress(compressed, 1 << 20, &back, &back_n), -EMSGSIZE);
     free((char *)compressed.bytes);
+}
+
+/* Neither a large input nor a large output is coded in one call. */
+TEST(large_messages_are_coded_in_parts)
+{
+    need_zlib();
+    fill();
+    struct gs_websocket_coding coding = {.input = {message, SIZE}, .level = 1, .bits = 15};
+    size_t before;
+    int calls = 0, result;
+    do {
+        before = coding.input.n;
+        result = gs_websocket_code(&coding);
+        CHECK(before - coding.input.n <= GS_WEBSOCKET_PART_MAX);
+        calls++;
+    } while (result > 0);
+    CHECK_EQ(result, 0);
+    CHECK_EQ(calls, 5);
+    struct gs_websocket_coding back = {.input = {coding.output, coding.n}, .max = SIZE};
+    calls = 0;
+    do {
+        before = back.n;
+        result = gs_websocket_code(&back);
+        CHECK(back.n - before <= GS_WEBSOCKET_PART_MAX);
+        calls++;
+    } while (result > 0);
+    CHECK_EQ(result, 0);
+    CHECK(calls >= 5);
+    CHECK(back.n == SIZE && !memcmp(back.output, message, SIZE));
+    free(coding.output);
+    free(back.output);
 }
 
 /* RFC 7692, 7.2.3: examples. */
@@ -81,7 +141,7 @@ TEST(examples_of_the_standard_are_understood)
         char *back;
         size_t n;
         struct gs_http_text compressed = {all[i].bytes, all[i].n};
-        int err = gs_websocket_inflate(compressed, 100, &back, &n);
+        int err = decompress(compressed, 100, &back, &n);
         CHECK_EQ(err, all[i].message ? 0 : -EPROTO);
         if (err)
             continue;
@@ -96,10 +156,10 @@ static bool try_both(void)
     struct gs_http_text compressed = {0};
     char *back = NULL;
     size_t n;
-    int err = gs_websocket_deflate((struct gs_http_text){message, 5000}, 6, 11, &compressed);
+    int err = compress(message, 5000, 6, 11, &compressed);
     CHECK(!err || err == -ENOMEM);
     if (!err) {
-        err = gs_websocket_inflate(compressed, 5000, &back, &n);
+        err = decompress(compressed, 5000, &back, &n);
         CHECK(!err || err == -ENOMEM);
     }
     free((char *)compressed.bytes);

@@ -94,7 +94,8 @@ FOLDERS = {
         "accept": {"connection", "log", "operations"},
         "connection": {"accept", "log", "operations"},
         "log": {"accept"},
-        "operations": {"accept", "connection", "log", "arch"},
+        "operations": {"accept", "connection", "log", "arch", "config"},
+        "config": set(),
         "arch": {"accept", "connection", "operations"},
     },
     "compat/pthread": {
@@ -122,7 +123,7 @@ FOLDERS = {
 }
 # Tests of the whole, and of what comes from outside, wherever it is read.
 ABOVE_ALL = {"fault", "fuzz", "integration"}
-OPTIONS = ("cli/options.h", "cli/value.h")
+OPTIONS = ("cli/options.h", "cli/value.h", "cli/suggestion.h")
 
 # http is given bytes and the time: it knows neither sockets nor threads, and asks no clock.
 HTTP_HEADERS = re.compile(

@@ -2,6 +2,8 @@
 #include "tests/http_client/http2/serving.h"
 #include "tests/tls_stream/contexts.h"
 
+#include <gossamer/tls_engine.h>
+
 static const char *const both[] = {"h2", "http/1.1"}, *const old[] = {"http/1.1"};
 
 static void make_contexts_for(const char *const *protocols, unsigned count)
@@ -51,6 +53,14 @@ TLS_TEST(all_threads_share_the_first_connection, both, 2)
     MUST_EQ(count_connections(40), 1);
     MUST_EQ(count_connections(40), 1);
     must_get("/hello", "hello");
+}
+
+TLS_TEST(a_connection_leaves_its_session_while_it_is_in_use, both, 2)
+{
+    must_get("/hello", "hello");
+    struct gs_tls_session *session = gs_tls_session_take(client_context, script_url);
+    MUST(session);
+    gs_tls_session_free(session);
 }
 
 TLS_TEST(a_server_of_http_1_has_a_connection_for_each_thread, old, 1)

@@ -13,6 +13,7 @@ static bool tls_stays;  /* it waits for client_is_done behind the reply */
 static struct gs_semaphore client_is_done;
 static bool tls_ends;                /* the connection ends behind the reply */
 static _Atomic(unsigned) handshakes; /* that were successful */
+static _Atomic(unsigned) resumed;    /* those that have resumed a session */
 
 static bool hear_request(struct gs_tls *tls)
 {
@@ -38,6 +39,9 @@ static void serve_tls(int fd)
     if (gs_tls_accept(server_context, dup(fd), after(PATIENCE_NS), &tls, text))
         return;
     bool ends = false, is_cut = false;
+    struct gs_tls_info info;
+    gs_tls_info(tls, &info);
+    resumed += info.is_resumed;
     handshakes++;
     while (!ends && hear_request(tls)) {
         size_t n = strlen(tls_reply), part = tls_part ? tls_part : n;
@@ -71,7 +75,7 @@ static void start_tls(void)
     tls_reply = ok;
     tls_part = 0;
     tls_is_cut = tls_ends = false;
-    handshakes = 0;
+    handshakes = resumed = 0;
     snprintf(script_url, sizeof script_url, "https://localhost:%u", ntohs(script_address.sin_port));
     new_client(&(struct gs_http_client_options){.tls = client_context});
 }
@@ -204,6 +208,54 @@ TLS_TEST(a_redirect_to_http_is_followed_only_if_that_is_allowed)
     MUST_EQ(get_error("/"), -ECONNREFUSED);
 }
 
+/* ---- Sessions ---- */
+
+TLS_TEST(later_connections_to_a_host_resume_sessions)
+{
+    tls_ends = true;
+    for (int i = 0; i < 4; i++)
+        must_get("/", "ok");
+    MUST_EQ(handshakes, 4);
+    MUST_EQ(resumed, 3);
+}
+
+TLS_TEST(a_connection_resumes_the_session_of_one_that_is_in_use)
+{
+    must_get("/", "ok");
+    struct gs_http_response *response = get("/");
+    must_get("/", "ok");
+    must_end_with(response, "ok");
+    MUST_EQ(connection_count, 2);
+    MUST_EQ(resumed, 1);
+}
+
+static void get_with(const struct gs_tls_options *options, const char *path)
+{
+    struct gs_tls_context *context;
+    MUST_EQ(gs_tls_context_new(options, &context, NULL), 0);
+    new_client(&(struct gs_http_client_options){.tls = context});
+    for (int i = 0; i < 2; i++)
+        must_get(path, "ok");
+    new_client(NULL);
+    gs_tls_context_release(context);
+}
+
+TLS_TEST(sessions_of_other_contexts_are_not_resumed_and_some_contexts_keep_none)
+{
+    struct gs_tls_options options = {.is_client = true, .verify = GS_TLS_VERIFY_NONE};
+    tls_ends = true;
+    get_with(&options, "/");
+    MUST_EQ(handshakes, 2);
+    MUST_EQ(resumed, 1);
+    new_client(&(struct gs_http_client_options){.tls = client_context});
+    must_get("/", "ok");
+    MUST_EQ(resumed, 1);
+    options.forgets_sessions = true;
+    get_with(&options, "/");
+    MUST_EQ(handshakes, 5);
+    MUST_EQ(resumed, 1);
+}
+
 /* ---- Tunnels ---- */
 
 static const char *tunnel_reply;
@@ -217,7 +269,7 @@ static void be_proxy(int fd, unsigned number)
     serve_tls(fd);
 }
 
-TLS_TEST(https_passes_a_proxy_in_a_tunnel)
+static void use_proxy(void)
 {
     char proxy[100];
     snprintf(proxy, sizeof proxy, "http://me:pw@127.0.0.1:%u", ntohs(script_address.sin_port));
@@ -225,8 +277,13 @@ TLS_TEST(https_passes_a_proxy_in_a_tunnel)
     new_client(&(struct gs_http_client_options){.tls = client_context});
     unsetenv("https_proxy");
     script.serve = be_proxy;
-    snprintf(script_url, sizeof script_url, "https://localhost");
     tunnel_reply = "HTTP/1.1 200 Established\r\n\r\n";
+}
+
+TLS_TEST(https_passes_a_proxy_in_a_tunnel)
+{
+    use_proxy();
+    snprintf(script_url, sizeof script_url, "https://localhost");
     for (int i = 0; i < 2; i++)
         must_get("/page", "ok");
     MUST_EQ(connection_count, 1);
@@ -249,6 +306,21 @@ TLS_TEST(https_passes_a_proxy_in_a_tunnel)
         MUST(err == replies[i].err || (i == 2 && err == -ECONNRESET));
         MUST_CONTAIN(gs_http_client_error(), i == 2 ? "" : "the proxy 127.0.0.1:");
     }
+}
+
+/* All ports lead to the same server here. */
+TLS_TEST(sessions_are_resumed_for_the_same_port_only)
+{
+    static int port; /* another one in each run */
+    use_proxy();
+    tls_ends = true;
+    for (int i = 0; i < 6; i++) {
+        port += !(i % 2);
+        snprintf(script_url, sizeof script_url, "https://localhost:%d", port);
+        must_get("/", "ok");
+    }
+    MUST_EQ(handshakes, 6);
+    MUST_EQ(resumed, 3);
 }
 
 /* ---- A context for HTTP/2 ---- */

@@ -96,7 +96,7 @@ static void start(size_t page)
     CHECK_EQ(serve_certificates_open(&certificates, &options, &tls_counts), 0);
     gs_http_options_default(&http);
     counts = (struct gs_http_counts){0};
-    shard = (struct serve_shard){.root = &root, .certificates = &certificates};
+    shard = (struct serve_shard){.roots = &root, .root_count = 1, .certificates = &certificates};
     CHECK_EQ(gs_http_service_new(&http, root.fd, &counts, &shard.service), 0);
     CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair), 0);
     CHECK_EQ(setsockopt(pair[0], SOL_SOCKET, SO_SNDBUF, &small, sizeof small), 0);
