@@ -76,16 +76,17 @@ static __attribute__((noinline)) void add_log_record(const struct gs_http_respon
         return;
     }
     char *at = (char *)(record + 1);
-    *record = (struct gs_http_log_record){.body = info.body, .end = output->end};
-    record->entry = (struct gs_http_log_entry){
-        .request_line = copy(&at, request->line),
-        .request_line_length = request->line.n,
-        .referer = copy(&at, request->referer),
-        .user_agent = copy(&at, request->user_agent),
-        .forwarded = copy_forwarded(at, &service->options, request->fields),
-        .status = info.status,
-        .received = gs_http_service_wall_seconds(service, response->now_ns),
-    };
+    struct gs_http_log_entry *entry = &record->entry;
+    memset(record, 0, sizeof *record); /* a literal would take stack */
+    record->body = info.body;
+    record->end = output->end;
+    entry->request_line = copy(&at, request->line);
+    entry->request_line_length = request->line.n;
+    entry->referer = copy(&at, request->referer);
+    entry->user_agent = copy(&at, request->user_agent);
+    entry->forwarded = copy_forwarded(at, &service->options, request->fields);
+    entry->status = info.status;
+    entry->received = gs_http_service_wall_seconds(service, response->now_ns);
     *output->last_log_record = record;
     output->last_log_record = &record->next;
 }
@@ -228,6 +229,7 @@ static enum gs_http_handled respond(struct gs_http_conn *conn,
         .request = request,
         .conn = conn,
         .fields = choose_fields(conn, request, page),
+        .is_negotiated = page && page->is_negotiated,
         .keep_alive = may_keep_alive(conn, request) && !(conn->flags & GS_HTTP_CONN_MUST_LINGER),
         .now_ns = now_ns,
     };

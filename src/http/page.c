@@ -54,7 +54,9 @@ static char *put_media_type(struct gs_http_page *page, const struct parts *parts
     return at;
 }
 
-static void build_head(struct gs_http_page *page, const struct parts *parts, char *start)
+/* Not inlined: its stack is not needed while memory is allocated. */
+static __attribute__((noinline)) void build_head(struct gs_http_page *page,
+                                                 const struct parts *parts, char *start)
 {
     char *at = put(start, "HTTP/1.1 200 OK\r\n" GS_HTTP_SERVER_FIELD "Date: ");
     memset(at, ' ', GS_HTTP_DATE_LENGTH);

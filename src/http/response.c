@@ -396,16 +396,6 @@ static struct gs_http_response_info respond_generated(const struct gs_http_respo
     return (struct gs_http_response_info){200, body};
 }
 
-/* A precondition has failed. Not inlined: its stack is not part of the caller's. */
-static __attribute__((noinline)) struct gs_http_response_info
-respond_failed(const struct gs_http_response *response, const struct gs_http_page *page,
-               unsigned status)
-{
-    struct gs_http_response failed = *response;
-    failed.is_negotiated = page->is_negotiated;
-    return gs_http_respond_with_status(&failed, status);
-}
-
 struct gs_http_response_info gs_http_respond_with_page(const struct gs_http_response *response,
                                                        struct gs_http_page *page)
 {
@@ -417,7 +407,7 @@ struct gs_http_response_info gs_http_respond_with_page(const struct gs_http_resp
     if (status == 304)
         return respond_not_modified(response, page);
     if (status)
-        return respond_failed(response, page, status);
+        return gs_http_respond_with_status(response, status);
     if (request->range.bytes && !is_head_request(response) &&
         gs_http_if_range_matches(request, page, now)) {
         struct gs_http_response_info info = respond_partial(response, page);

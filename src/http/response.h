@@ -14,7 +14,7 @@ struct gs_http_response {
     struct gs_http_conn *conn;
     struct gs_http_text fields; /* lines for its head */
     bool keep_alive;            /* the connection stays open */
-    bool is_negotiated;         /* a status depends on Accept-Encoding; pages tell it themselves */
+    bool is_negotiated;         /* it depends on Accept-Encoding; pages tell it themselves */
     uint64_t now_ns;
 };
 
