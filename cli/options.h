@@ -78,8 +78,8 @@ struct cli_command {
 GS_MUST_CHECK int cli_parse(const struct cli_command *command, int argc, char **argv,
                             int *ret_first_operand);
 
-/* Give the option a value, as the command line would. Returns 0, or -EINVAL after printing a line to
- * stderr. */
+/* Give the option a value, as the command line would. Returns 0, or -EINVAL after printing a line
+ * to stderr. */
 GS_MUST_CHECK int cli_store(const struct cli_command *command, const struct cli_option *option,
                             const char *text);
 

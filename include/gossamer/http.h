@@ -72,7 +72,8 @@ enum gs_http_refusal {
     GS_HTTP_REFUSED_LINK,       /* a symbolic link leads out of the root */
     GS_HTTP_REFUSED_LINK_LOOP,  /* too many symbolic links */
     GS_HTTP_REFUSED_PERMISSION, /* the kernel refuses access */
-    GS_HTTP_REFUSED_NO_INDEX,   /* a directory without an index file */
+    GS_HTTP_REFUSED_NO_INDEX,   /* a directory without an index file, */
+    GS_HTTP_REFUSED_LIST_SIZE,  /* a directory that has too many entries to be listed */
     GS_HTTP_REFUSED_KIND,       /* neither a regular file nor a directory */
     GS_HTTP_REFUSED_BYTES,      /* a control character, or a line that does not end with CR LF */
     GS_HTTP_REFUSED_LINE,       /* the request line */
@@ -132,6 +133,8 @@ struct gs_http_options {
     bool (*may_open_more)(void);
     bool dotfiles;        /* serve names that begin with a dot */
     bool follow_symlinks; /* also those that lead out of the root */
+    uint8_t listing;      /* of directories without an index file, if there are no sites: 1 as HTML,
+                           * 2 as JSON; 0: they are refused */
     gs_http_log_fn *log;  /* NULL: no log */
     void *log_data;
     const char *forwarded;       /* name, in lower case, of a field that the log gets; NULL: none */
@@ -380,7 +383,9 @@ enum gs_http_file_op_kind {
     GS_HTTP_FILE_STAT,
     GS_HTTP_FILE_READ,
     GS_HTTP_FILE_CLOSE,
-    GS_HTTP_FILE_GENERATE /* call generator->generate(bytes, n, generator->data) */
+    GS_HTTP_FILE_GENERATE, /* call generator->generate(bytes, n, generator->data) */
+    GS_HTTP_FILE_WORK      /* call work(data), which takes long; the result is 0, or why it was not
+                            * called */
 };
 struct gs_http_file_op {
     enum gs_http_file_op_kind kind;
@@ -392,6 +397,8 @@ struct gs_http_file_op {
     size_t n;
     uint64_t offset;
     const struct gs_http_generator *generator; /* generate */
+    void (*work)(void *data);                  /* work; on any kernel thread */
+    void *data;                                /* in the heap */
 };
 
 /* Get the next operation. Its memory belongs to the load and is valid until

@@ -84,6 +84,8 @@ struct gs_http_client_options {
     unsigned max_idle;             /* kept connections in all; the oldest is closed (1000) */
     uint64_t idle_timeout_ns;      /* a connection is kept for this time (60 s). It is closed when
                                     * the client is used next. */
+    uint64_t connect_timeout_ns;   /* a connection must be made in this time, with its tunnel and
+                                    * its handshake, if the deadline is not earlier (no limit) */
     unsigned max_redirects;        /* (10) */
     uint64_t max_decoded;          /* bytes of a body that is decoded (256 MiB) */
     bool returns_redirects;        /* redirects are returned as responses, not followed */
@@ -116,6 +118,8 @@ GS_API void gs_http_client_free(struct gs_http_client *client);
 struct gs_http_client_request {
     const char *method; /* NULL: GET; or POST, if there is a body */
     const char *url;
+    const char *host; /* with its port: the field Host, as a proxy passes it on; not to where a
+                       * redirect leads. NULL: that of the URL */
     const struct gs_http_field *fields;
     unsigned field_count;
     const void *body; /* NULL: none, unless read_body is set */
@@ -124,7 +128,8 @@ struct gs_http_client_request {
      * of bytes, 0 at the end, or -errno, which becomes the result. NULL: the body is in memory. */
     gs_reader_fn *read_body;
     void *data;
-    uint64_t body_length; /* with read_body: bytes of the body; 0: unknown, it is sent in chunks */
+    uint64_t body_length; /* with read_body: bytes of the body; 0 or GS_HTTP_UNKNOWN: it is sent in
+                           * chunks */
 };
 
 /* A response, as far as its head. The members stay valid until gs_http_response_free. */
@@ -146,13 +151,13 @@ struct gs_http_response {
  * Authorization and Cookie are not sent. From https to http no redirect is followed
  * (allows_downgrade).
  *
- * Returns 0; -EINVAL (the URL, a field or the method is invalid); -EPROTONOSUPPORT (https without a
- * context, or another scheme in a redirect); -EPERM (a redirect from https to http); -ELOOP (too
- * many redirects); -ENOTSUP (a body by function would have to be sent twice); -EPROTO (TLS has
- * failed, or the response is not one of HTTP); -EMSGSIZE (its head is longer than 64 KiB, with
- * interim ones, or has more than 256 fields); -ECONNRESET (the server has closed the connection);
- * -ECONNABORTED (a proxy has refused the tunnel); -ENOMEM, -ETIMEDOUT, -ECANCELED, or another error
- * of gs_dial, gs_send or gs_recv. gs_http_client_error tells more. */
+ * Returns 0; -EINVAL (the URL, the host, a field or the method is invalid); -EPROTONOSUPPORT
+ * (https without a context); -EPERM (a redirect from https to http); -ELOOP (too many redirects);
+ * -ENOTSUP (a body by function would have to be sent twice); -EPROTO (TLS has failed, the response
+ * is not one of HTTP, or a redirect leads to no URL of http or https); -EMSGSIZE (its head is
+ * longer than 64 KiB, with interim ones, or has more than 256 fields); -ECONNRESET (the server has
+ * closed the connection); -ECONNABORTED (a proxy has refused the tunnel); -ENOMEM, -ETIMEDOUT,
+ * -ECANCELED, or another error of gs_dial, gs_send or gs_recv. gs_http_client_error tells more. */
 GS_API GS_MUST_CHECK int gs_http_get(struct gs_http_client *client, const char *url,
                                      uint64_t deadline_ns, struct gs_http_response **ret_response);
 
@@ -162,6 +167,14 @@ GS_API GS_MUST_CHECK int gs_http_fetch(struct gs_http_client *client,
                                        const struct gs_http_client_request *request,
                                        uint64_t deadline_ns,
                                        struct gs_http_response **ret_response);
+
+/* Resolve a reference, such as "../a.html" or "//example.org", that a page of the URL `base` has
+ * (RFC 3986, 5.2), and write the URL with a NUL to out: without user and fragment, and with what a
+ * URL must not contain percent-encoded, so that references to the same page are mostly equal. White
+ * space around the reference is ignored. Any kernel thread. Returns 0, -EINVAL (the base or the
+ * result is no URL of http or https), -ENAMETOOLONG (`size` bytes are too few), or -ENOMEM. */
+GS_API GS_MUST_CHECK int gs_http_resolve_url(const char *base, const char *reference, char *out,
+                                             size_t size);
 
 /* Returns one line on the last failure of these functions in the calling thread: what has failed,
  * and a remedy where there is one. It is valid until the next call of one of them. */

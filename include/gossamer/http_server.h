@@ -184,6 +184,10 @@ GS_API GS_MUST_CHECK ssize_t gs_http_read_all(struct gs_http_exchange *exchange,
 GS_API GS_MUST_CHECK int gs_http_set_field(struct gs_http_exchange *exchange, const char *name,
                                            const char *value);
 
+/* Take back all fields that were set, before the response has started: for instance those of a
+ * response that turns out to be another one. Returns 0, or -EALREADY (it has started). */
+GS_API int gs_http_clear_fields(struct gs_http_exchange *exchange);
+
 /* Send a complete response. status: 200 to 599. media_type: of the Content-Type field; NULL: none.
  * Returns 0, -EALREADY (a response has started), -EINVAL (the status or the media type is invalid,
  * or a body was given with 204), -EMSGSIZE (all fields together have more than 64 KiB), -ENOMEM, or
@@ -200,11 +204,14 @@ GS_API GS_MUST_CHECK int gs_http_respond(struct gs_http_exchange *exchange, unsi
 GS_API GS_MUST_CHECK int gs_http_start(struct gs_http_exchange *exchange, unsigned status,
                                        const char *media_type, uint64_t length);
 
-/* Send all n bytes as the next part of the body; with n == 0, send the head. After a send
- * error the connection will be closed, so the handler should return. Returns 0;
- * -EPIPE or -ECONNRESET (the client has gone), -ETIMEDOUT, -ECANCELED, -ENOMEM, or another error of
- * send(2); or, without having sent anything, -EINVAL (no response was started, or it is complete)
- * or -EMSGSIZE (more bytes than the length that was given). */
+/* Send all n bytes as the next part of the body, at once; with n == 0, send the head. Each call is
+ * a system call, and a chunk, so a program that writes small pieces should collect them
+ * (buffered.h, gs_writer_init_with). A client that has gone is noticed by a write, and by nothing
+ * else: a handler that waits for long should write something from time to time. After a send error
+ * the connection will be closed, so the handler should return. Returns 0; -EPIPE or -ECONNRESET
+ * (the client has gone), -ETIMEDOUT, -ECANCELED, -ENOMEM, or another error of send(2); or, without
+ * having sent anything, -EINVAL (no response was started, or it is complete) or -EMSGSIZE (more
+ * bytes than the length that was given). */
 GS_API GS_MUST_CHECK int gs_http_write(struct gs_http_exchange *exchange, const void *bytes,
                                        size_t n);
 

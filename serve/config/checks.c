@@ -52,31 +52,11 @@ const char *serve_check_host_name(const char *text)
                                 "(xn--... for others)";
 }
 
-static bool has_control(const char *text)
-{
-    for (; *text; text++)
-        if ((unsigned char)*text < ' ' || *text == 0x7f)
-            return true;
-    return false;
-}
-
-const char *serve_check_path(const char *text)
+const char *serve_check_page(const char *text)
 {
     if (*text != '/')
-        return "it is no path: begin it with /";
-    if (has_control(text))
-        return "it contains a control character: leave it out";
-    return strpbrk(text, "?#") ? "it contains ? or #: write the path alone" : NULL;
-}
-
-const char *serve_check_location(const char *text)
-{
-    bool is_url = !strncasecmp(text, "http://", 7) || !strncasecmp(text, "https://", 8);
-    if (*text != '/' && !is_url)
-        return "it is neither a path nor a URL: begin it with /, http:// or https://";
-    if (has_control(text) || strchr(text, ' '))
-        return "it contains a space or a control character: write %20 for a space";
-    return NULL;
+        return "is no path below the root: begin it with /";
+    return gs_http_site_page_problem(text + 1);
 }
 
 /* As the line of a field: what is wrong with it. */
@@ -101,7 +81,7 @@ const char *serve_check_field_value(const char *text)
 
 const char *serve_check_error_status(const char *text)
 {
-    bool is_status = (text[0] == '4' || text[0] == '5') && text[1] >= '0' && text[1] <= '9' &&
-                     text[2] >= '0' && text[2] <= '9' && !text[3];
-    return is_status ? NULL : "it is no status of an error: write one from 400 to 599";
+    static const char statuses[] = "403|404|405|500|501|503";
+    bool is_status = strlen(text) == 3 && !strchr(text, '|') && strstr(statuses, text);
+    return is_status ? NULL : "is no status that has a page: write 403, 404, 405, 500, 501 or 503";
 }

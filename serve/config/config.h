@@ -104,6 +104,12 @@ unsigned serve_config_line(const struct serve_config *config, const char *option
 void serve_config_print(const struct serve_config *config, const struct cli_command *command,
                         FILE *out);
 
+/* Write the hosts alone, with what they are given. */
+void serve_config_print_hosts(const struct serve_config *config, FILE *out);
+
+/* Write a text of YAML, in quotes. */
+void serve_config_print_text(FILE *out, const char *text);
+
 /* Write the JSON schema of configuration files. */
 void serve_config_print_schema(const struct cli_command *command, FILE *out);
 

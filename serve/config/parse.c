@@ -239,6 +239,20 @@ static void set_initial(const struct serve_settings *settings, void *target)
             *(uint64_t *)((char *)target + settings->rows[i].offset) = settings->rows[i].initial;
 }
 
+static int read_item(struct reader *reader, const struct serve_setting *setting,
+                     const struct serve_node *node, void *item)
+{
+    const struct serve_settings *inner = setting->inner;
+    unsigned problems = reader->report->count;
+    set_initial(inner, item);
+    int err = read_rows(reader, inner, node, item);
+    bool is_whole = !err && reader->report->count == problems;
+    const char *problem = is_whole && inner->check ? inner->check(item) : NULL;
+    if (problem)
+        serve_report_add(reader->report, node->line, "%s: an item %s", setting->name, problem);
+    return err;
+}
+
 /* Each struct of the items begins with its line. */
 static int read_items(struct reader *reader, const struct serve_setting *setting,
                       const struct serve_node *node, struct serve_config_items *list)
@@ -255,8 +269,7 @@ static int read_items(struct reader *reader, const struct serve_setting *setting
         if (!expect(reader, setting->name, node->items[i], SERVE_NODE_MAP))
             continue;
         *(unsigned *)item = node->items[i]->line;
-        set_initial(inner, item);
-        err = read_rows(reader, inner, node->items[i], item);
+        err = read_item(reader, setting, node->items[i], item);
         list->count = i + 1;
     }
     return err;

@@ -10,10 +10,11 @@ struct printer {
     FILE *out;
     int indent;
     bool begins_item; /* the next setting is the first of an item of a list */
+    bool is_brief;    /* what is not given is left out */
 };
 
 /* In quotes, so that no text means anything else to a reader of YAML. */
-static void print_text(FILE *out, const char *text)
+void serve_config_print_text(FILE *out, const char *text)
 {
     fputc('"', out);
     for (; *text; text++) {
@@ -31,6 +32,8 @@ static void print_text(FILE *out, const char *text)
 /* A setting without a value, as a comment. */
 static void print_absent(struct printer *printer, const struct serve_setting *setting)
 {
+    if (printer->is_brief)
+        return;
     fprintf(printer->out, "%*s# %s: %s\n", printer->indent, "", setting->name,
             setting->example ? setting->example : "");
 }
@@ -49,7 +52,7 @@ static void print_list(struct printer *printer, const char *const *items, size_t
     fputs(" [", printer->out);
     for (size_t i = 0; i < count; i++) {
         fputs(i ? ", " : "", printer->out);
-        print_text(printer->out, items[i]);
+        serve_config_print_text(printer->out, items[i]);
     }
     fputs("]\n", printer->out);
 }
@@ -60,9 +63,9 @@ static void print_map(struct printer *printer, const struct serve_config_items *
     fputs(" {", printer->out);
     for (size_t i = 0; i < map->count; i++) {
         fputs(i ? ", " : "", printer->out);
-        print_text(printer->out, entries[i].name);
+        serve_config_print_text(printer->out, entries[i].name);
         fputs(": ", printer->out);
-        print_text(printer->out, entries[i].value);
+        serve_config_print_text(printer->out, entries[i].value);
     }
     fputs("}\n", printer->out);
 }
@@ -115,6 +118,8 @@ static void print_value(struct printer *printer, const struct serve_setting *set
     const char *text;
     switch (setting->kind) {
     case CLI_FLAG:
+        if (printer->is_brief && !*(const bool *)target)
+            return;
         print_name(printer, setting->name);
         fputs(*(const bool *)target ? " true\n" : " false\n", printer->out);
         return;
@@ -129,7 +134,7 @@ static void print_value(struct printer *printer, const struct serve_setting *set
         }
         print_name(printer, setting->name);
         fputc(' ', printer->out);
-        print_text(printer->out, text);
+        serve_config_print_text(printer->out, text);
         fputc('\n', printer->out);
         return;
     default:
@@ -174,4 +179,12 @@ void serve_config_print(const struct serve_config *config, const struct cli_comm
     struct printer printer = {.out = out};
     serve_settings_of(command, rows, &settings.count);
     print_rows(&printer, &settings, config);
+}
+
+void serve_config_print_hosts(const struct serve_config *config, FILE *out)
+{
+    struct printer printer = {.out = out, .indent = 0, .is_brief = true};
+    const struct serve_setting hosts = {"hosts", .shape = SERVE_SETTING_ITEMS,
+                                        .inner = &serve_host_settings};
+    print_setting(&printer, &hosts, &config->hosts);
 }

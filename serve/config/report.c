@@ -2,6 +2,11 @@
 
 #include <stdarg.h>
 
+static unsigned max_of(const struct serve_report *report)
+{
+    return report->max ? report->max : SERVE_REPORT_MAX;
+}
+
 static void make_printable(char *text)
 {
     for (; *text; text++)
@@ -13,7 +18,7 @@ void serve_report_add(struct serve_report *report, unsigned line, const char *fo
 {
     char text[1024];
     va_list arguments;
-    if (report->count++ >= SERVE_REPORT_MAX)
+    if (report->count++ >= max_of(report))
         return;
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
@@ -27,8 +32,8 @@ void serve_report_add(struct serve_report *report, unsigned line, const char *fo
 
 unsigned serve_report_end(struct serve_report *report)
 {
-    if (report->count > SERVE_REPORT_MAX)
+    if (report->count > max_of(report))
         fprintf(report->out, "%s: %u more problems are not shown\n", report->file,
-                report->count - SERVE_REPORT_MAX);
+                report->count - max_of(report));
     return report->count;
 }

@@ -11,12 +11,13 @@
 
 #include <stdio.h>
 
-/* Of more problems only the number is printed. */
+/* Of more problems only the number is printed, unless the report says another limit. */
 enum { SERVE_REPORT_MAX = 20 };
 
 struct serve_report {
     const char *file;
     FILE *out;
+    unsigned max; /* 0: SERVE_REPORT_MAX */
     unsigned count;
 };
 

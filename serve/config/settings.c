@@ -1,6 +1,7 @@
 #include "serve/config/settings.h"
 
 #include "http/pattern.h"
+#include "http/site.h"
 #include "serve/config/checks.h"
 
 #include <stddef.h>
@@ -23,6 +24,31 @@ static const struct serve_setting header_rows[] = {
 static const struct serve_settings header_settings = {
     header_rows, sizeof header_rows / sizeof *header_rows, sizeof(struct serve_config_headers)};
 
+static const struct serve_setting redirect_rows[] = {
+    {"from", .kind = CLI_TEXT, .offset = offsetof(struct serve_config_redirect, from),
+     .is_required = true, .check = gs_http_pattern_problem,
+     .help = "pattern of the paths that are redirected", .example = "/old/**"},
+    {"to", .kind = CLI_TEXT, .offset = offsetof(struct serve_config_redirect, to),
+     .is_required = true, .check = serve_check_not_empty,
+     .help = "path or URL to redirect to; $1 is what the first wildcard of the pattern stands for, "
+             "up to "
+             "$9, and $$ a dollar sign. The query is appended, unless this has one",
+     .example = "/new/$1"},
+    {"status", .kind = CLI_NUMBER, .offset = offsetof(struct serve_config_redirect, status),
+     .initial = 301, .choices = "301|302|307|308", .help = "status of the response",
+     .example = "301"},
+};
+static const char *check_redirect(const void *item)
+{
+    const struct serve_config_redirect *redirect = item;
+    return gs_http_site_redirect_problem(&(struct gs_http_redirect){
+        .pattern = redirect->from, .target = redirect->to, .status = (unsigned)redirect->status});
+}
+
+static const struct serve_settings redirect_settings = {
+    redirect_rows, sizeof redirect_rows / sizeof *redirect_rows,
+    sizeof(struct serve_config_redirect), check_redirect};
+
 #define AT(member_) .offset = offsetof(struct serve_config_host, member_)
 static const struct serve_setting host_rows[] = {
     {"names", .kind = CLI_LIST, AT(names), .check = serve_check_host_name,
@@ -44,6 +70,19 @@ static const struct serve_setting host_rows[] = {
     {"headers", .shape = SERVE_SETTING_ITEMS, AT(headers), .inner = &header_settings,
      .help = "header fields of responses, by the path of the file that is sent",
      .example = "[{path: \"*.html\", set: {Cache-Control: no-cache}}]"},
+    {"redirects", .shape = SERVE_SETTING_ITEMS, AT(redirects), .inner = &redirect_settings,
+     .help = "paths that are elsewhere now; the first one that fits counts, before any file",
+     .example = "[{from: /old/**, to: /new/$1}]"},
+    {"fallback", .kind = CLI_TEXT, AT(fallback), .check = serve_check_page,
+     .help = "page for paths that do not exist, with status 200, as single-page applications need",
+     .example = "/index.html"},
+    {"clean_urls", .kind = CLI_FLAG, AT(clean_urls),
+     .help = "serve /about from about.html, and redirect /about.html and /about/index.html to it",
+     .example = "true"},
+    {"error_pages", .shape = SERVE_SETTING_MAP, AT(error_pages),
+     .check_key = serve_check_error_status, .check = serve_check_page,
+     .help = "pages for the statuses 403, 404, 405, 500, 501 and 503, which the responses keep",
+     .example = "{404: /404.html}"},
 };
 const struct serve_settings serve_host_settings = {host_rows, sizeof host_rows / sizeof *host_rows,
                                                    sizeof(struct serve_config_host)};

@@ -35,6 +35,8 @@ struct serve_settings {
     const struct serve_setting *rows;
     size_t count;
     size_t size; /* bytes of the struct that they are stored in */
+    /* Returns NULL, or what is wrong with an item as a whole: "has ...". May be NULL. */
+    const char *(*check)(const void *item);
 };
 
 struct serve_setting {

@@ -157,6 +157,8 @@ static int64_t run_file_op(const struct gs_http_file_op *op)
     int64_t result;
     if (serve_file_op_try(op, &result))
         return result;
+    if (op->kind == GS_HTTP_FILE_WORK)
+        return gs_run_blocking(op->work, op->data, GS_NEVER);
     if (op->kind == GS_HTTP_FILE_OPEN)
         return gs_open(op->fd, op->path, &how, GS_NEVER);
     return gs_pread(op->fd, op->bytes, op->n, (off_t)op->offset, GS_NEVER);

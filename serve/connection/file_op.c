@@ -46,6 +46,8 @@ bool serve_file_op_try(const struct gs_http_file_op *op, int64_t *ret_result)
     case GS_HTTP_FILE_GENERATE:
         *ret_result = op->generator->generate(op->bytes, op->n, op->generator->data);
         return true;
+    case GS_HTTP_FILE_WORK:
+        return false;
     }
     *ret_result = -EINVAL;
     return true;

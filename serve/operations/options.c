@@ -3,37 +3,27 @@
 
 #include "serve/arch/arch.h"
 #include "serve/log/error_log.h"
+#include "serve/nginx/nginx.h"
 #include "serve/operations/options_codings.h"
 #include "serve/operations/options_file.h"
+#include "serve/operations/options_limits.h"
 #include "serve/operations/poller.h"
 
 #include <errno.h>
 #include <gossamer/stage.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
-
-/* Descriptors that are not connections: listeners, logs, pollers, cached files. */
-#define OTHER_DESCRIPTORS 64
-
-/* Of each worker, at most a quarter in all: so that those who download the same files
- * share them. */
-#define CACHED_DESCRIPTORS_MIN 8
 
 #define DEFAULT_ADDRESS "127.0.0.1:8080"
 #define WORKERS_MAX 1024
 #define NOT_GIVEN UINT64_MAX
 
-/* Longer than ten thousand busy connections take for a round: 80 to 100 ms. A connection whose
- * stack comes back for each request costs a seventh more. */
-
 /* Set by cli_parse; the members of the options themselves are narrower. */
 static struct {
-    const char *arch, *priority, *bottleneck, *controllers, *log_level, *sandbox, *config;
-    const char *compress;
+    const char *arch, *priority, *bottleneck, *controllers, *log_level, *sandbox, *listing;
+    const char *config, *from_nginx, *compress;
     struct serve_client_words clients;
     uint64_t request_line, header, fields, page_cache, cached_file, requests;
     bool no_defer_accept, no_eviction, print_config, print_schema;
@@ -49,6 +39,10 @@ static const struct cli_option table[] = {
      &parsed.is_check},
     {"print-config", 0, NULL, "print the options as a file for --config, with defaults, and exit",
      CLI_FLAG, &words.print_config},
+    {"from-nginx", 0, "FILE",
+     "print a file for --config that says what this one says of static files to nginx, and on "
+     "stderr what can't be said; and exit",
+     CLI_TEXT, &words.from_nginx},
     {"print-schema", 0, NULL, "print the JSON schema of such files, and exit", CLI_FLAG,
      &words.print_schema},
     {"arch", 'a', "NAME", "concurrency architecture; `list` shows them", CLI_TEXT, &words.arch,
@@ -120,6 +114,8 @@ static const struct cli_option table[] = {
      &parsed.http.dotfiles, .group = "Files", .example = "true"},
     {"follow-symlinks", 0, NULL, "follow symbolic links that leave ROOT", CLI_FLAG,
      &parsed.http.follow_symlinks, .example = "true"},
+    {"list", 0, "FORMAT", "list directories without index.html: html, json or off", CLI_TEXT,
+     &words.listing, .example = "html"},
     {"portable-etags", 0, NULL, "ETags without inodes, equal for copies of a file", CLI_FLAG,
      &parsed.http.portable_etags, .example = "true"},
     {"precompressed", 0, NULL,
@@ -181,48 +177,9 @@ const struct cli_command serve_command = {
         "On SIGTERM, SIGINT or SIGQUIT the server completes the requests in flight and exits.",
 };
 
-uint64_t serve_processors(void)
-{
-    cpu_set_t set;
-    return sched_getaffinity(0, sizeof set, &set) ? 1 : (uint64_t)CPU_COUNT(&set);
-}
-
-static uint64_t descriptors(void)
-{
-    struct rlimit limit;
-    if (getrlimit(RLIMIT_NOFILE, &limit))
-        return 1024;
-    limit.rlim_cur = limit.rlim_max;
-    setrlimit(RLIMIT_NOFILE, &limit);
-    return limit.rlim_max;
-}
-
-/* Check that there are descriptors for the connections that were asked for. */
 static int limit_connections(void)
 {
-    uint64_t loops = parsed.arch->has_single_listener ? 1 : parsed.workers;
-    uint64_t others =
-        OTHER_DESCRIPTORS + parsed.config.hosts.count + loops * (4 + parsed.listen.count);
-    uint64_t limit = descriptors();
-    uint64_t max = limit > others ? limit - others : 1;
-    if (parsed.max_connections > max)
-        return cli_fail(
-            &serve_command,
-            "--max-connections %llu is more than the limit of %llu open files allows: %llu",
-            (unsigned long long)parsed.max_connections, (unsigned long long)limit,
-            (unsigned long long)max);
-    uint64_t max_default = max < 10000 ? max : 10000;
-    if (!parsed.max_connections)
-        parsed.max_connections = max_default;
-    if (parsed.arch->has_worker_per_connection && parsed.workers > parsed.max_connections)
-        parsed.workers = parsed.max_connections;
-    uint64_t left = (max - parsed.max_connections) / parsed.workers;
-    uint64_t least = max / 4 / parsed.workers;
-    least = least < CACHED_DESCRIPTORS_MIN ? least : CACHED_DESCRIPTORS_MIN;
-    left = left < least ? least : left;
-    parsed.http.max_cached_descriptors = (unsigned)(left < 256 ? left : 256);
-    parsed.max_descriptors = max;
-    return 0;
+    return serve_options_limit_connections(&parsed);
 }
 
 static uint64_t choose_default_workers(const struct serve_arch *arch)
@@ -256,22 +213,38 @@ static int choose_log_level(void)
     return 0;
 }
 
-static int choose_clients(void)
+/* The value of an option that is one of three words. Returns which, or -EINVAL after one line on
+ * stderr. */
+static int find_word(const char *option, const char *value, const char *const words_of_option[3])
 {
-    return serve_options_choose_clients(&parsed, &words.clients);
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(words_of_option[i], value))
+            return i;
+    return serve_options_refuse("--%s %s: it is %s, %s or %s", option, value, words_of_option[0],
+                                words_of_option[1], words_of_option[2]);
 }
 
 static int choose_sandbox(void)
 {
     static const char *const names[] = {
         [SERVE_SANDBOX_AUTO] = "auto", [SERVE_SANDBOX_ON] = "on", [SERVE_SANDBOX_OFF] = "off"};
-    for (int i = 0; i < 3; i++) {
-        if (strcmp(names[i], words.sandbox) != 0)
-            continue;
-        parsed.sandbox = (enum serve_sandbox)i;
-        return 0;
-    }
-    return serve_options_refuse("--sandbox %s: it is auto, on or off", words.sandbox);
+    int found = find_word("sandbox", words.sandbox, names);
+    parsed.sandbox = (enum serve_sandbox)(found < 0 ? 0 : found);
+    return found < 0 ? found : 0;
+}
+
+/* In the order of enum gs_http_listing_format. */
+static int choose_listing(void)
+{
+    static const char *const formats[] = {"off", "html", "json"};
+    int found = find_word("list", words.listing, formats);
+    parsed.http.listing = (uint8_t)(found < 0 ? 0 : found);
+    return found < 0 ? found : 0;
+}
+
+static int choose_clients(void)
+{
+    return serve_options_choose_clients(&parsed, &words.clients);
 }
 
 static int choose_priority(void)
@@ -420,10 +393,12 @@ static void set_defaults(void)
     words.cached_file = parsed.http.max_cached_file;
     words.requests = NOT_GIVEN;
     words.no_defer_accept = words.no_eviction = words.print_config = words.print_schema = false;
-    words.priority = words.bottleneck = words.controllers = words.config = words.compress = NULL;
+    words.priority = words.bottleneck = words.controllers = words.config = words.from_nginx = NULL;
+    words.compress = NULL;
     words.clients = (struct serve_client_words){0};
     words.log_level = "warn";
     words.sandbox = "auto";
+    words.listing = "off";
 }
 
 static int take_operands(int argc, char **argv, int first)
@@ -486,6 +461,12 @@ static int parse_with_file(int argc, char **argv, int *ret_first)
     return err ? err : serve_options_take_certificates(&parsed);
 }
 
+static int convert(void)
+{
+    struct serve_report report = {.out = stderr, .max = 10000};
+    return serve_nginx_convert(words.from_nginx, stdout, &report) ? -EINVAL : CLI_DONE;
+}
+
 static int parse_words(int argc, char **argv, int *ret_first)
 {
     set_defaults();
@@ -494,6 +475,8 @@ static int parse_words(int argc, char **argv, int *ret_first)
         serve_config_print_schema(&serve_command, stdout);
         return CLI_DONE;
     }
+    if (!err && words.from_nginx)
+        return convert();
     if (!err && !strcmp(words.arch, "list")) {
         serve_arch_list();
         return CLI_DONE;
@@ -525,10 +508,10 @@ static char *format_config(int *ret_err)
 
 static int choose_all(void)
 {
-    int (*const choices[])(void) = {choose_log_level,    choose_sandbox,  choose_arch,
-                                    choose_clients,      choose_priority, choose_nonblocking,
-                                    choose_controllers,  choose_pages,    choose_codings,
-                                    choose_certificates, choose_poller,   limit_connections};
+    int (*const choices[])(void) = {
+        choose_log_level,    choose_sandbox,     choose_listing,     choose_arch,  choose_clients,
+        choose_priority,     choose_nonblocking, choose_controllers, choose_pages, choose_codings,
+        choose_certificates, choose_poller,      limit_connections};
     int err = 0;
     for (size_t i = 0; i < sizeof choices / sizeof *choices && !err; i++)
         err = choices[i]();

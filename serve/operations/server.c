@@ -181,6 +181,8 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         err = add_generators(server);
     if (!err)
         err = listen_all(server);
+    if (!err && options->redirects)
+        serve_sites_redirect(&server->sites, serve_tls_port(server));
     if (!err)
         err = open_metrics_listener(server);
     if (!err)

@@ -40,6 +40,35 @@ static int describe_headers(struct serve_arena *arena, const struct serve_config
     return rules ? 0 : no_memory();
 }
 
+static int describe_pages(struct serve_arena *arena, const struct serve_config_host *host,
+                          struct gs_http_site *site)
+{
+    const struct serve_config_entry *entries = host->error_pages.items;
+    struct gs_http_error_page *pages =
+        serve_arena_take(arena, host->error_pages.count * sizeof *pages);
+    for (size_t i = 0; pages && i < host->error_pages.count; i++)
+        pages[i] = (struct gs_http_error_page){.status = (unsigned)atoi(entries[i].name),
+                                               .path = entries[i].value + 1};
+    site->fallback = host->fallback ? host->fallback + 1 : NULL;
+    site->error_pages = pages;
+    site->error_page_count = (unsigned)host->error_pages.count;
+    return pages ? 0 : no_memory();
+}
+
+static int describe_redirects(struct serve_arena *arena, const struct serve_config_host *host,
+                              struct gs_http_site *site)
+{
+    const struct serve_config_redirect *items = host->redirects.items;
+    struct gs_http_redirect *redirects =
+        serve_arena_take(arena, host->redirects.count * sizeof *redirects);
+    for (size_t i = 0; redirects && i < host->redirects.count; i++)
+        redirects[i] = (struct gs_http_redirect){
+            .pattern = items[i].from, .target = items[i].to, .status = (unsigned)items[i].status};
+    site->redirects = redirects;
+    site->redirect_count = (unsigned)host->redirects.count;
+    return redirects ? 0 : no_memory();
+}
+
 /* What the parser of the file has not found: limits of all rules together. */
 static int check(const struct serve_options *options, const struct serve_config_host *host,
                  const struct gs_http_site *site)
@@ -60,8 +89,13 @@ static int describe(const struct serve_options *options, const struct serve_conf
         .host_count = (unsigned)host->names.count,
         .is_default = !host->names.count,
         .root_fd = -1,
+        .clean_urls = host->clean_urls,
     };
     int err = describe_headers(arena, &host->headers, ret_site);
+    if (!err)
+        err = describe_redirects(arena, host, ret_site);
+    if (!err)
+        err = describe_pages(arena, host, ret_site);
     return err ? err : check(options, host, ret_site);
 }
 
@@ -111,6 +145,12 @@ int serve_sites_check_access(const struct serve_sites *sites)
             return fail(&sites->roots[i], err);
     }
     return 0;
+}
+
+void serve_sites_redirect(struct serve_sites *sites, uint16_t https_port)
+{
+    for (unsigned i = 0; i < sites->count; i++)
+        sites->items[i].https_port = https_port;
 }
 
 void serve_sites_done(struct serve_sites *sites)

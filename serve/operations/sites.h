@@ -33,6 +33,9 @@ GS_MUST_CHECK int serve_sites_open(struct serve_sites *sites);
  * or -errno after one line on stderr. */
 GS_MUST_CHECK int serve_sites_check_access(const struct serve_sites *sites);
 
+/* Have requests without TLS redirected to this port. */
+void serve_sites_redirect(struct serve_sites *sites, uint16_t https_port);
+
 void serve_sites_done(struct serve_sites *sites);
 
 #endif

@@ -103,6 +103,37 @@ enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
                                     const struct gs_http_request *request, bool body_done,
                                     struct gs_http_load *load, uint64_t now_ns);
 
+/* Look up the page that the service's `wanted` is for. Returns whether it can be sent as it is. */
+bool gs_http_find_page(struct gs_http_service *service, uint64_t now_ns);
+
+/* Whether a page may be sent although it could not be validated; NULL is accepted. */
+bool gs_http_is_usable_on_error(const struct gs_http_page *page, uint64_t now_ns);
+
+/* Start the load of what `wanted` is for. Returns false if it is NULL, because
+ * memory is exhausted. */
+bool gs_http_start_load(struct gs_http_conn *conn, struct gs_http_load *load, uint64_t now_ns);
+
+/* ---- In substitute.c: what a site sends in place of what is missing, or refused ----
+ * GS_HTTP_HANDLED: `wanted` has the status and the page to respond with, which may be NULL; or a
+ * load has started; or the output must be empty for that. */
+
+/* The status of a page is an error's. */
+#define GS_HTTP_AS_ERROR 0x1000u
+
+/* A request that is refused with this status. */
+enum gs_http_handled gs_http_substitute_error(struct gs_http_conn *conn, unsigned status,
+                                              uint64_t now_ns);
+
+/* What `wanted` is for, which is not in the cache: a redirect, with which GS_HTTP_HANDLED is
+ * returned, or the load of a page with a clean URL. GS_HTTP_BLOCKED: it is neither. */
+enum gs_http_handled gs_http_substitute_path(struct gs_http_conn *conn,
+                                             const struct gs_http_request *request,
+                                             uint64_t now_ns);
+
+/* A load that is complete. */
+enum gs_http_handled gs_http_substitute_load(struct gs_http_conn *conn,
+                                             const struct gs_http_load *load, uint64_t now_ns);
+
 /* Refuse a request whose end cannot be determined reliably, and all input behind it. */
 enum gs_http_handled gs_http_refuse(struct gs_http_conn *conn,
                                     const struct gs_http_request *request, unsigned status,

@@ -129,6 +129,20 @@ void gs_http_date_format_log(int64_t unix_seconds, int offset_minutes,
     put_two_digits(out, distance % 60);
 }
 
+void gs_http_date_format_iso(int64_t unix_seconds, char out[GS_HTTP_DATE_ISO_LENGTH])
+{
+    struct date_time date_time = from_seconds(unix_seconds);
+    out = put_two_digits(out, date_time.year / 100);
+    out = put_two_digits(out, date_time.year % 100);
+    *out++ = '-';
+    out = put_two_digits(out, date_time.month + 1);
+    *out++ = '-';
+    out = put_two_digits(out, date_time.day);
+    *out++ = 'T';
+    out = put_time(out, &date_time);
+    *out = 'Z';
+}
+
 /* The readers below take their piece off the beginning of the text, or say false. */
 
 static bool match_text(struct gs_http_text *text, const char *expected, size_t n)

@@ -17,6 +17,7 @@
 
 #define GS_HTTP_DATE_LENGTH 29
 #define GS_HTTP_DATE_LOG_LENGTH 26
+#define GS_HTTP_DATE_ISO_LENGTH 20
 
 /* Write the preferred format, IMF-fixdate. */
 void gs_http_date_format(int64_t unix_seconds, char out[GS_HTTP_DATE_LENGTH]);
@@ -25,6 +26,9 @@ void gs_http_date_format(int64_t unix_seconds, char out[GS_HTTP_DATE_LENGTH]);
  * 99 hours). */
 void gs_http_date_format_log(int64_t unix_seconds, int offset_minutes,
                              char out[GS_HTTP_DATE_LOG_LENGTH]);
+
+/* Write "2026-11-21T11:31:16Z" (RFC 3339). */
+void gs_http_date_format_iso(int64_t unix_seconds, char out[GS_HTTP_DATE_ISO_LENGTH]);
 
 /* Parse any of the three formats: IMF-fixdate, RFC 850, asctime. A two-digit year of RFC 850 is the
  * last one for which the date is at most 50 years after now_seconds. The time 23:59:60 is read as

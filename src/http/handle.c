@@ -3,6 +3,7 @@
 #include "http/conn.h"
 
 #include "http/http2.h"
+#include "http/listing.h"
 #include "http/load.h"
 #include "http/response.h"
 #include "http/rules.h"
@@ -141,6 +142,12 @@ static inline void select_site(struct gs_http_service *service,
         service->site = load ? load->site : find_site(service, request);
 }
 
+/* To https, unless the site does not want that. */
+static bool is_redirected(const struct gs_http_conn *conn)
+{
+    return conn->flags & GS_HTTP_CONN_REDIRECT && conn->service->site->https_port;
+}
+
 /* Find the file's path below the root, in the service's memory; that of a directory ends with a
  * slash. Returns 0 or the status to refuse the request with: 404 because of a dot file. */
 static unsigned find_path(struct gs_http_service *service, struct gs_http_text target)
@@ -175,7 +182,7 @@ choose_fields(const struct gs_http_conn *conn, const struct gs_http_request *req
               const struct gs_http_page *page)
 {
     struct gs_http_service *service = conn->service;
-    if (conn->flags & GS_HTTP_CONN_REDIRECT)
+    if (is_redirected(conn))
         return (struct gs_http_text){"", 0};
     if (page && !page->is_generated)
         return page->fields;
@@ -213,10 +220,11 @@ static bool prepare_output(struct gs_http_conn *conn, bool is_small, uint64_t no
 /* A shorter answer is in the peer's kernel before a reset can be. Lingering costs two calls. */
 #define LONG_BYTES 16384
 
-/* Respond with the page, or with the status if page is NULL. */
-static enum gs_http_handled respond(struct gs_http_conn *conn,
-                                    const struct gs_http_request *request,
-                                    struct gs_http_page *page, unsigned status, uint64_t now_ns)
+/* Respond with the page, or with the status if page is NULL; with both if it is an error. */
+static enum gs_http_handled respond_with(struct gs_http_conn *conn,
+                                         const struct gs_http_request *request,
+                                         struct gs_http_page *page, unsigned status,
+                                         uint64_t now_ns)
 {
     if (page && page->fd >= 0 && gs_http2_speaks(conn) && request->method == GS_HTTP_GET &&
         !gs_http2_may_keep_file(conn, page))
@@ -233,8 +241,11 @@ static enum gs_http_handled respond(struct gs_http_conn *conn,
         .keep_alive = may_keep_alive(conn, request) && !(conn->flags & GS_HTTP_CONN_MUST_LINGER),
         .now_ns = now_ns,
     };
-    struct gs_http_response_info info = page ? gs_http_respond_with_page(&response, page)
-                                             : gs_http_respond_with_status(&response, status);
+    struct gs_http_response_info info =
+        !page ? gs_http_respond_with_status(&response, status)
+        : status & GS_HTTP_AS_ERROR
+            ? gs_http_respond_with_error_page(&response, page, status - GS_HTTP_AS_ERROR)
+            : gs_http_respond_with_page(&response, page);
     record_response(&response, info);
     conn->requests++;
     /* Another request may be in flight; and whatever the peer announced, it may send on while it
@@ -246,17 +257,18 @@ static enum gs_http_handled respond(struct gs_http_conn *conn,
     return GS_HTTP_HANDLED;
 }
 
-/* The same with the variant of the page that the client accepts. */
-static enum gs_http_handled respond_with_variant(struct gs_http_conn *conn,
-                                                 const struct gs_http_request *request,
-                                                 struct gs_http_page *page, unsigned status,
-                                                 uint64_t now_ns)
+/* With the variant of the page that the client accepts; without one, an error is told by its status
+ * alone. */
+static enum gs_http_handled respond(struct gs_http_conn *conn,
+                                    const struct gs_http_request *request,
+                                    struct gs_http_page *page, unsigned status, uint64_t now_ns)
 {
-    if (page && page->is_negotiated) {
+    if (page && __builtin_expect(page->is_negotiated, 0)) {
         page = gs_http_choose(conn->service, request, page, now_ns);
-        status = page ? status : 406;
+        if (!page)
+            status = status & GS_HTTP_AS_ERROR ? status & ~GS_HTTP_AS_ERROR : 406;
     }
-    return respond(conn, request, page, status, now_ns);
+    return respond_with(conn, request, page, status, now_ns);
 }
 
 /* Not inlined: the stack that the caller's function needs is not part of gs_http_handle's. */
@@ -291,7 +303,7 @@ enum gs_http_handled gs_http_refuse(struct gs_http_conn *conn,
 static __attribute__((noinline)) enum gs_http_handled
 start_body(struct gs_http_conn *conn, const struct gs_http_request *request, uint64_t now_ns)
 {
-    bool is_supported = conn->flags & GS_HTTP_CONN_REDIRECT || request->method == GS_HTTP_GET ||
+    bool is_supported = is_redirected(conn) || request->method == GS_HTTP_GET ||
                         request->method == GS_HTTP_HEAD || request->method == GS_HTTP_OPTIONS;
     if (request->content_length > conn->service->options.max_body)
         return gs_http_refuse(conn, request, 413, now_ns);
@@ -326,74 +338,47 @@ static const struct gs_http_generator *find_generator(const struct gs_http_optio
     return NULL;
 }
 
-/* Freshness of cached pages, in the terms of RFC 9111 and RFC 5861. The age of a page counts from
- * the start of the load that last validated it, so a changed file is seen by requests that arrive
- * GS_HTTP_FRESH_NS later. During a revalidation the stale page serves other requests for another
- * STALE_WHILE_REVALIDATE_NS, so one of many requests checks the file. */
-#define STALE_WHILE_REVALIDATE_NS (GS_SECOND / 4)
-
-/* 0 for a page that another worker, with a later time, has validated. */
-static uint64_t page_age(const struct gs_http_page *page, uint64_t now_ns)
-{
-    return now_ns > page->validated_ns ? now_ns - page->validated_ns : 0;
-}
-
-static bool is_usable(const struct gs_http_page *page, uint64_t now_ns)
-{
-    uint64_t age_ns = page_age(page, now_ns);
-    return age_ns < page->fresh_ns ||
-           (page->is_revalidating && age_ns < page->fresh_ns + STALE_WHILE_REVALIDATE_NS);
-}
-
-static bool is_usable_on_error(const struct gs_http_page *page, uint64_t now_ns)
-{
-    return page && page_age(page, now_ns) < GS_HTTP_STALE_IF_ERROR_NS;
-}
-
-/* Of a fresh page: whether the file has not changed under its descriptor. It is looked at once for
- * all requests of one time, which is that of an iteration of the event loop; the body is compared
- * again where it is sent. Not inlined, like report_refusal. */
-static __attribute__((noinline)) bool is_unchanged(const struct gs_http_service *service,
-                                                   struct gs_http_page *page, uint64_t now_ns)
-{
-    struct stat stat;
-    if (page->fd < 0)
-        return true;
-    if (!service->options.file_state)
-        return false;
-    if (page->compared_ns == now_ns)
-        return true;
-    if (service->options.file_state(page->fd, &stat) ||
-        !gs_http_page_is_same_file(&page->stat, &stat))
-        return false;
-    page->compared_ns = now_ns;
-    return true;
-}
-
 /* A path that no file is looked for at. */
 static void report_path(const struct gs_http_service *service,
-                        const struct gs_http_request *request, unsigned status)
+                        const struct gs_http_request *request, unsigned status,
+                        struct gs_http_text path)
 {
     if (status == 404)
-        report_refusal(&service->options, status, GS_HTTP_REFUSED_DOT_FILE, service->wanted.path);
+        report_refusal(&service->options, status, GS_HTTP_REFUSED_DOT_FILE, path);
     else
         report_refusal(&service->options, status, GS_HTTP_REFUSED_PATH, request->line);
 }
 
-/* Returns false if there is no memory. Not inlined, like report_refusal. */
-static __attribute__((noinline)) bool start_load(struct gs_http_conn *conn, uint64_t now_ns)
+/* The format in which the client gets the listing of a directory, if it is one. Where people are
+ * served, a client gets JSON if it accepts that and not HTML by name. */
+static uint8_t listing_format(const struct gs_http_site *site,
+                              const struct gs_http_request *request)
+{
+    struct gs_http_text fields = request->fields, value;
+    bool has_json = false;
+    while (site->listing == GS_HTTP_LISTING_HTML && gs_http_field_next(&fields, "accept", &value)) {
+        if (memmem(value.bytes, value.n, "text/html", 9))
+            return GS_HTTP_LISTING_HTML;
+        has_json |= memmem(value.bytes, value.n, "application/json", 16) != NULL;
+    }
+    return has_json ? GS_HTTP_LISTING_JSON : site->listing;
+}
+
+/* Only the site's own format is cached. Not inlined, like report_refusal. */
+static __attribute__((noinline)) bool is_other_listing(const struct gs_http_service *service,
+                                                       const struct gs_http_request *request)
+{
+    return listing_format(service->site, request) != service->site->listing;
+}
+
+bool gs_http_start_load(struct gs_http_conn *conn, struct gs_http_load *load, uint64_t now_ns)
 {
     struct gs_http_service *service = conn->service;
     const struct gs_http_wanted *wanted = &service->wanted;
-    struct gs_http_load *load =
-        wanted->generator
-            ? gs_http_load_new_generated(wanted->path, service->site, wanted->generator)
-            : gs_http_load_new(wanted->path, wanted->is_directory, service->site, &service->options,
-                               wanted->page);
     if (!load)
         return false;
     if (wanted->is_fresh)
-        gs_http_load_check_only(load, wanted->chosen);
+        gs_http_load_check_only(load);
     else if (wanted->page)
         wanted->page->is_revalidating = true;
     load->started_ns = now_ns;
@@ -401,6 +386,20 @@ static __attribute__((noinline)) bool start_load(struct gs_http_conn *conn, uint
     conn->load = load;
     conn->state = GS_HTTP_CONN_LOAD;
     return true;
+}
+
+/* Not inlined, like report_refusal. */
+static __attribute__((noinline)) struct gs_http_load *
+new_load(const struct gs_http_service *service, const struct gs_http_request *request)
+{
+    const struct gs_http_wanted *wanted = &service->wanted;
+    if (wanted->generator)
+        return gs_http_load_new_generated(wanted->path, service->site, wanted->generator);
+    struct gs_http_load *load = gs_http_load_new(wanted->path, wanted->is_directory, service->site,
+                                                 &service->options, wanted->page);
+    if (load && wanted->is_directory && service->site->listing)
+        load->listing = listing_format(service->site, request);
+    return load;
 }
 
 /* Not inlined: the stack that it needs is not part of what other requests need. */
@@ -411,26 +410,37 @@ handle_page(struct gs_http_conn *conn, const struct gs_http_request *request, ui
     struct gs_http_wanted *wanted = &service->wanted;
     unsigned status = find_path(service, request->target.path);
     if (status) {
-        enum gs_http_handled handled = respond(conn, request, NULL, status, now_ns);
+        struct gs_http_text path = wanted->path;
+        enum gs_http_handled handled = gs_http_substitute_error(conn, status, now_ns);
         if (handled == GS_HTTP_HANDLED)
-            report_path(service, request, status);
+            handled = respond(conn, request, wanted->page, wanted->status, now_ns);
+        if (handled != GS_HTTP_BLOCKED)
+            report_path(service, request, status, path);
         return handled;
     }
     wanted->generator = find_generator(&service->options, wanted->path);
-    struct gs_http_page *page =
-        wanted->generator ? NULL : gs_http_cache_find(&service->cache, service->site, wanted->path);
-    wanted->page = wanted->chosen = page;
-    wanted->is_fresh = page && is_usable(page, now_ns);
-    if (wanted->is_fresh && __builtin_expect(page->is_negotiated, 0))
-        wanted->chosen = gs_http_choose(service, request, page, now_ns);
-    if (wanted->is_fresh && (!wanted->chosen || is_unchanged(service, wanted->chosen, now_ns)))
-        return respond(conn, request, wanted->chosen, 406, now_ns);
+    bool is_found = gs_http_find_page(service, now_ns);
+    if (wanted->page && wanted->page->is_listing && is_other_listing(service, request)) {
+        wanted->page = NULL;
+        wanted->is_fresh = is_found = false;
+    }
+    if (is_found)
+        return respond(conn, request, wanted->page, 200, now_ns);
     if (conn->output)
         return GS_HTTP_BLOCKED;
-    if (start_load(conn, now_ns))
+    if ((service->site->redirect_count || service->site->clean_urls) && !wanted->generator) {
+        enum gs_http_handled handled = gs_http_substitute_path(conn, request, now_ns);
+        if (handled == GS_HTTP_HANDLED)
+            handled = respond(conn, request, NULL, wanted->status, now_ns);
+        wanted->location.bytes = NULL;
+        if (handled != GS_HTTP_BLOCKED)
+            return handled;
+    }
+    struct gs_http_page *page = wanted->page;
+    if (gs_http_start_load(conn, new_load(service, request), now_ns))
         return GS_HTTP_WAITING;
-    return respond_with_variant(conn, request, is_usable_on_error(page, now_ns) ? page : NULL, 503,
-                                now_ns);
+    return respond(conn, request, gs_http_is_usable_on_error(page, now_ns) ? page : NULL, 503,
+                   now_ns);
 }
 
 /* Of several loads of the same file, the page of the first is used. */
@@ -466,7 +476,7 @@ static enum gs_http_handled respond_stale(struct gs_http_conn *conn,
     struct gs_http_cache *cache = &conn->service->cache;
     if (gs_http_cache_find(cache, page->site, page->path) == page)
         gs_http_cache_use(cache, page, now_ns);
-    return respond_with_variant(conn, request, page, 200, now_ns);
+    return respond(conn, request, page, 200, now_ns);
 }
 
 /* Not inlined, like report_refusal. */
@@ -474,13 +484,19 @@ static __attribute__((noinline)) enum gs_http_handled
 handle_loaded(struct gs_http_conn *conn, const struct gs_http_request *request,
               struct gs_http_load *load, uint64_t now_ns)
 {
-    if (load->status == 503 && is_usable_on_error(load->cached, now_ns))
+    struct gs_http_wanted *wanted = &conn->service->wanted;
+    if (load->status == 503 && load->attempt != GS_HTTP_ATTEMPT_ERROR_PAGE &&
+        gs_http_is_usable_on_error(load->cached, now_ns))
         return respond_stale(conn, request, load->cached, now_ns);
-    if (!load->generator && !load->is_fresh)
+    bool is_preliminary = load->attempt == GS_HTTP_ATTEMPT_HTML && load->status != 200;
+    bool is_other = load->page && load->page->is_listing && load->listing != load->site->listing;
+    if (!load->generator && !load->is_fresh && !is_preliminary && !is_other)
         update_cache(&conn->service->cache, load);
-    enum gs_http_handled handled =
-        respond_with_variant(conn, request, load->page, load->status, now_ns);
+    enum gs_http_handled handled = gs_http_substitute_load(conn, load, now_ns);
+    bool is_refused = wanted->is_refused;
     if (handled == GS_HTTP_HANDLED)
+        handled = respond(conn, request, wanted->page, wanted->status, now_ns);
+    if (handled != GS_HTTP_BLOCKED && is_refused)
         report_refusal(&conn->service->options, load->status, load->refusal, load->path);
     if (conn->output)
         conn->output->started_ns = load->started_ns;
@@ -496,6 +512,17 @@ static enum gs_http_handled redirect(struct gs_http_conn *conn,
     return respond(conn, request, NULL, gs_http_may_redirect(request) ? 308 : 400, now_ns);
 }
 
+/* Not inlined, like report_refusal. */
+static __attribute__((noinline)) enum gs_http_handled
+respond_with_error(struct gs_http_conn *conn, const struct gs_http_request *request,
+                   unsigned status, uint64_t now_ns)
+{
+    const struct gs_http_wanted *wanted = &conn->service->wanted;
+    enum gs_http_handled handled = gs_http_substitute_error(conn, status, now_ns);
+    return handled == GS_HTTP_HANDLED ? respond(conn, request, wanted->page, wanted->status, now_ns)
+                                      : handled;
+}
+
 enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
                                     const struct gs_http_request *request, bool body_done,
                                     struct gs_http_load *load, uint64_t now_ns)
@@ -505,7 +532,7 @@ enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
         return handle_loaded(conn, request, load, now_ns);
     if (!body_done && (request->chunked || request->content_length))
         return start_body(conn, request, now_ns);
-    if (conn->flags & GS_HTTP_CONN_REDIRECT)
+    if (is_redirected(conn))
         return redirect(conn, request, now_ns);
     switch (request->method) {
     case GS_HTTP_GET:
@@ -514,8 +541,8 @@ enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
     case GS_HTTP_OPTIONS:
         return respond(conn, request, NULL, 200, now_ns);
     case GS_HTTP_KNOWN_METHOD:
-        return respond(conn, request, NULL, 405, now_ns);
+        return respond_with_error(conn, request, 405, now_ns);
     default:
-        return respond(conn, request, NULL, 501, now_ns);
+        return respond_with_error(conn, request, 501, now_ns);
     }
 }

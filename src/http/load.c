@@ -1,6 +1,7 @@
 #include "http/load.h"
 
 #include "http/below.h"
+#include "http/listing_page.h"
 #include "http/media_type.h"
 #include "http/rules.h"
 #include "http/sibling.h"
@@ -36,6 +37,7 @@ struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_director
         .root_fd = site->root_fd,
         .fd = -1,
         .portable_etags = options->portable_etags,
+        .dotfiles = options->dotfiles,
         .fields = options->fields,
         .max_cached_file = options->max_cached_file,
         .cached = cached ? gs_http_page_ref(cached) : NULL,
@@ -75,19 +77,11 @@ const struct gs_http_generator *gs_http_load_generator(const struct gs_http_load
     return load->generator;
 }
 
-void gs_http_load_check_only(struct gs_http_load *load, struct gs_http_page *page)
-{
-    load->is_fresh = true;
-    load->checked = gs_http_page_ref(page);
-    load->step = GS_HTTP_LOAD_CHECK;
-}
-
 void gs_http_load_free(struct gs_http_load *load)
 {
     if (!load)
         return;
     gs_http_page_unref(load->cached);
-    gs_http_page_unref(load->checked);
     gs_http_page_unref(load->page);
     for (unsigned coding = 0; coding < GS_HTTP_CODINGS; coding++) {
         gs_http_page_unref(load->siblings[coding]);
@@ -258,7 +252,7 @@ static void on_open(struct gs_http_load *load, int64_t result)
     }
 }
 
-/* Without an index file the directory is not listed, if it exists. */
+/* Without an index file the directory is listed, or refused, if it exists. */
 static void on_open_directory(struct gs_http_load *load, int64_t result)
 {
     if (should_retry_open(load, result) || (result == -EXDEV && start_resolving(load)))
@@ -268,7 +262,46 @@ static void on_open_directory(struct gs_http_load *load, int64_t result)
         return;
     }
     load->fd = (int)result;
-    refuse(load, GS_HTTP_REFUSED_NO_INDEX);
+    if (load->listing)
+        load->step = GS_HTTP_LOAD_LIST;
+    else
+        refuse(load, GS_HTTP_REFUSED_NO_INDEX);
+}
+
+/* The result is the load's, so that it need not be on the stack of a thread that waits for it. */
+static void list(void *data)
+{
+    struct gs_http_load *load = data;
+    char *fields = malloc(GS_HTTP_FIELDS_MAX + 1);
+    load->work_err = fields ? 0 : -ENOMEM;
+    if (!fields)
+        return;
+    fields[gs_http_rules_fields(load->site, load->fields, load->path, true, fields)] = '\0';
+    const struct gs_http_listing_request request = {
+        .source = {.root_fd = load->root_fd,
+                   .fd = load->fd,
+                   .path = load->file,
+                   .dotfiles = load->dotfiles,
+                   .follow_symlinks = load->follow_symlinks},
+        .format = load->listing,
+        .is_negotiated = load->site->listing == GS_HTTP_LISTING_HTML,
+        .fields = fields,
+        .wall_ns = load->wall_ns};
+    load->work_err = gs_http_listing_page_new(&request, &load->page);
+    free(fields);
+}
+
+static void on_list(struct gs_http_load *load, int64_t result)
+{
+    int64_t err = result ? result : load->work_err;
+    if (!err) {
+        load->page->site = load->site;
+        finish(load, 200);
+    } else if (err == -E2BIG) {
+        refuse(load, GS_HTTP_REFUSED_LIST_SIZE);
+    } else {
+        fail(load, err);
+    }
 }
 
 /* The codings that the compressor has for the file. */
@@ -290,7 +323,9 @@ static struct gs_http_page *new_page(const struct gs_http_load *load, unsigned f
     char *fields = malloc(GS_HTTP_FIELDS_MAX + 1);
     if (!fields)
         return NULL;
-    fields[gs_http_rules_fields(load->site, load->fields, file, true, fields)] = '\0';
+    size_t skipped = load->attempt >= GS_HTTP_ATTEMPT_FALLBACK ? 2 : 0; /* "./" */
+    struct gs_http_text path = {file.bytes + skipped, file.n - skipped};
+    fields[gs_http_rules_fields(load->site, load->fields, path, true, fields)] = '\0';
     struct gs_http_page *page = gs_http_page_new(file, &load->stat, fields, flags);
     free(fields);
     return page;
@@ -342,24 +377,24 @@ static void use_cached(struct gs_http_load *load)
     finish(load, 200);
 }
 
-static const struct gs_http_page *checked_of(const struct gs_http_load *load)
-{
-    return load->checked ? load->checked : load->cached;
-}
-
 /* The file may have changed under its descriptor: then the page is nobody's answer any more. */
 static void on_check(struct gs_http_load *load, int64_t result)
 {
-    const struct gs_http_page *checked = checked_of(load);
-    bool is_unchanged = !result && gs_http_page_is_same_file(&checked->stat, &load->stat);
+    const struct gs_http_page *cached = gs_http_load_cached(load);
+    bool is_unchanged = !result && gs_http_page_is_same_file(&cached->stat, &load->stat);
     if (is_unchanged && load->is_fresh) {
+        load->coding++;
+        if (gs_http_load_find_open(load))
+            return;
         load->has_siblings = false;
         use_cached(load);
         return;
     }
+    bool is_sibling = load->coding;
+    load->coding = GS_HTTP_IN_IDENTITY;
     load->is_fresh = false;
     load->step = GS_HTTP_LOAD_OPEN;
-    if (is_unchanged || checked != load->cached)
+    if (is_unchanged || is_sibling)
         return;
     gs_http_page_unref(load->cached);
     load->cached = NULL;
@@ -416,19 +451,27 @@ static void on_generate(struct gs_http_load *load, int64_t result)
     finish(load, result >= 0 ? 200 : result == -EAGAIN || result == -ENOMEM ? 503 : 500);
 }
 
+static struct gs_http_file_op open_of(const struct gs_http_load *load)
+{
+    bool is_directory = load->step == GS_HTTP_LOAD_OPEN_DIRECTORY;
+    return (struct gs_http_file_op){
+        .kind = GS_HTTP_FILE_OPEN,
+        .fd = load->root_fd,
+        .path = load->target    ? load->target
+                : load->file[0] ? load->file
+                                : ".",
+        .flags = (uint64_t)(O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) |
+                 (is_directory ? O_DIRECTORY : 0),
+        .resolve = RESOLVE_NO_MAGICLINKS | (load->follow_symlinks ? 0 : RESOLVE_BENEATH)};
+}
+
 bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op)
 {
     struct gs_http_file_op op = {.fd = load->fd};
     switch ((enum gs_http_load_step)load->step) {
     case GS_HTTP_LOAD_OPEN:
     case GS_HTTP_LOAD_OPEN_DIRECTORY:
-        op.kind = GS_HTTP_FILE_OPEN;
-        op.fd = load->root_fd;
-        op.path = load->target ? load->target : load->file[0] ? load->file : ".";
-        op.flags = O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
-        if (load->step == GS_HTTP_LOAD_OPEN_DIRECTORY)
-            op.flags |= O_DIRECTORY;
-        op.resolve = RESOLVE_NO_MAGICLINKS | (load->follow_symlinks ? 0 : RESOLVE_BENEATH);
+        op = open_of(load);
         break;
     case GS_HTTP_LOAD_RESOLVE:
         op.kind = GS_HTTP_FILE_OPEN;
@@ -438,7 +481,7 @@ bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op
         op.resolve = RESOLVE_NO_MAGICLINKS;
         break;
     case GS_HTTP_LOAD_CHECK:
-        op.fd = checked_of(load)->fd;
+        op.fd = gs_http_load_cached(load)->fd;
         op.kind = GS_HTTP_FILE_STAT;
         op.stat = &load->stat;
         break;
@@ -461,6 +504,11 @@ bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op
         op.generator = load->generator;
         op.bytes = load->page->body;
         op.n = load->generator->max_size;
+        break;
+    case GS_HTTP_LOAD_LIST:
+        op.kind = GS_HTTP_FILE_WORK;
+        op.work = list;
+        op.data = load;
         break;
     case GS_HTTP_LOAD_COMPLETE:
         return false;
@@ -500,6 +548,9 @@ void gs_http_load_set_result(struct gs_http_load *load, int64_t result)
     case GS_HTTP_LOAD_GENERATE:
         on_generate(load, result);
         break;
+    case GS_HTTP_LOAD_LIST:
+        on_list(load, result);
+        break;
     case GS_HTTP_LOAD_COMPLETE:
         break;
     }
@@ -520,6 +571,9 @@ static int64_t run_op(const struct gs_http_file_op *op)
         return gs_sys_close(op->fd);
     case GS_HTTP_FILE_GENERATE:
         return op->generator->generate(op->bytes, op->n, op->generator->data);
+    case GS_HTTP_FILE_WORK:
+        op->work(op->data);
+        return 0;
     }
     return -EINVAL;
 }

@@ -21,6 +21,7 @@
  *
  *   OPEN, OPEN_DIRECTORY --> RESOLVE* --> again       a symbolic link seems to lead out of the root
  *
+ *   OPEN_DIRECTORY --> LIST --> CLOSE                 directories are listed
  *   COMPLETE --> OPEN ...                             its siblings, one after another (variant.h)
  *
  *   GENERATE --> COMPLETE                             a generated page */
@@ -34,11 +35,22 @@ enum gs_http_load_step {
     GS_HTTP_LOAD_CHECK,
     GS_HTTP_LOAD_RESOLVE,
     GS_HTTP_LOAD_GENERATE,
+    GS_HTTP_LOAD_LIST,
     GS_HTTP_LOAD_COMPLETE,
+};
+
+/* What a request's load is for; several may follow each other (substitute.c). */
+enum gs_http_attempt {
+    GS_HTTP_ATTEMPT_FILE,       /* what the request asks for */
+    GS_HTTP_ATTEMPT_HTML,       /* the same with .html behind it, before */
+    GS_HTTP_ATTEMPT_FALLBACK,   /* what the site has in its place */
+    GS_HTTP_ATTEMPT_ERROR_PAGE, /* the page for failed_status */
 };
 
 struct gs_http_load {
     uint8_t step;
+    uint8_t attempt;
+    uint16_t failed_status;
     uint8_t attempts;
     uint8_t resumed_step; /* after RESOLVE */
     uint8_t parents;      /* names that RESOLVE has cut from the end of the path */
@@ -47,6 +59,8 @@ struct gs_http_load {
     bool is_taken;        /* by gs_http_conn_take_load */
     bool is_fresh;        /* the cached page: its path need not be looked up again */
     bool portable_etags;
+    bool dotfiles;
+    uint8_t listing;     /* enum gs_http_listing_format: how a directory is listed; 0: it is not */
     bool has_siblings;   /* possibly: they are to be loaded, too */
     bool knows_siblings; /* that was done */
     bool lacks_siblings; /* possibly: one could not be opened */
@@ -61,12 +75,12 @@ struct gs_http_load {
     uint64_t wall_ns;    /* the same, by the wall clock */
     size_t max_cached_file;
     size_t read;
-    struct gs_http_page *cached;                    /* to be revalidated; NULL: none */
-    struct gs_http_page *checked;                   /* of it: what is compared if it is fresh */
-    struct gs_http_page *page;                      /* the result */
-    struct gs_http_page *siblings[GS_HTTP_CODINGS]; /* the results */
+    struct gs_http_page *cached;                           /* to be revalidated; NULL: none */
+    struct gs_http_page *page;                             /* the result */
+    struct gs_http_page *siblings[GS_HTTP_CODINGS];        /* the results */
     struct gs_http_page *cached_siblings[GS_HTTP_CODINGS]; /* to be revalidated */
     const struct gs_http_generator *generator;             /* NULL: a file */
+    int work_err;                                          /* of LIST */
     struct stat stat;
     char *target;             /* the path to resolve, then to open, instead of `file`; NULL: none */
     struct gs_http_text path; /* below the root, without the index file's name */
@@ -86,9 +100,9 @@ struct gs_http_load *gs_http_load_new_generated(struct gs_http_text path,
                                                 const struct gs_http_site *site,
                                                 const struct gs_http_generator *generator);
 
-/* The cached page is fresh: only compare this page, which is the cached one or a variant of it,
- * with its open file, if that suffices. */
-void gs_http_load_check_only(struct gs_http_load *load, struct gs_http_page *page);
+/* The cached page is fresh, but it or one of its siblings is open: only compare these with their
+ * files, if that suffices. */
+void gs_http_load_check_only(struct gs_http_load *load);
 
 /* NULL is accepted. */
 void gs_http_load_free(struct gs_http_load *load);

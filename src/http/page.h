@@ -34,6 +34,7 @@ struct gs_http_page {
     int fd;            /* of a file that is too large to be kept in memory; otherwise -1 */
     bool is_settled;   /* it was read so long after the last change that a later one shows */
     bool is_generated; /* not a file: always sent in full, without validators, and not cached */
+    bool is_listing;   /* of a directory */
     bool is_joined;    /* the body is behind the head */
 
     /* Variants of the content, in other codings (variant.h). */

@@ -4,6 +4,7 @@
 #include "http/host.h"
 #include "http/http2.h"
 #include "http/range.h"
+#include "http/redirect.h"
 #include "http/status.h"
 #include "http/token.h"
 
@@ -11,7 +12,7 @@
  * sending two. */
 #define COPY_MAX 2048
 
-#define LOCATION_MAX 4096
+#define LOCATION_MAX GS_HTTP_LOCATION_MAX
 #define HOST_MAX 255
 
 static void put(const struct gs_http_response *response, const char *text)
@@ -132,7 +133,7 @@ bool gs_http_may_redirect(const struct gs_http_request *request)
 
 static void put_https_location(const struct gs_http_response *response)
 {
-    unsigned port = response->service->options.redirect_port;
+    unsigned port = response->service->site->https_port;
     put(response, "Location: https://");
     gs_http_output_put(response->output, gs_http_host_name(gs_http_site_host(response->request)));
     if (port != 443) {
@@ -144,23 +145,40 @@ static void put_https_location(const struct gs_http_response *response)
     put(response, "\r\n");
 }
 
+static void put_found_location(const struct gs_http_response *response,
+                               struct gs_http_text location)
+{
+    put(response, "Location: ");
+    gs_http_output_put(response->output, location);
+    put(response, "\r\n");
+}
+
+/* Those that a status has. */
+static void put_fields_of(const struct gs_http_response *response, unsigned status)
+{
+    if (status == 405 || status == 200)
+        put(response, "Allow: GET, HEAD, OPTIONS\r\n");
+    if (status == 503)
+        put(response, "Retry-After: 1\r\n");
+}
+
 struct gs_http_response_info gs_http_respond_with_status(const struct gs_http_response *response,
                                                          unsigned status)
 {
-    if ((status == 301 || status == 308) &&
+    const struct gs_http_text *location = &response->service->wanted.location;
+    if (!location->bytes && (status == 301 || status == 308) &&
         escaped_length(response->request->target.path) > LOCATION_MAX)
         status = 414;
     const char *text = status == 200 ? "" : gs_http_status_text(status);
     size_t n = strlen(text);
     put_head_start(response, status);
-    if (status == 405 || status == 200)
-        put(response, "Allow: GET, HEAD, OPTIONS\r\n");
-    if (status == 301)
+    put_fields_of(response, status);
+    if (location->bytes)
+        put_found_location(response, *location);
+    else if (status == 301)
         put_location(response);
-    if (status == 308)
+    else if (status == 308)
         put_https_location(response);
-    if (status == 503)
-        put(response, "Retry-After: 1\r\n");
     if (status == 406 || response->is_negotiated)
         put(response, GS_HTTP_VARY_FIELD);
     if (n)
@@ -378,14 +396,14 @@ static struct gs_http_response_info respond_partial(const struct gs_http_respons
     }
 }
 
-static struct gs_http_response_info respond_generated(const struct gs_http_response *response,
-                                                      struct gs_http_page *page)
+/* A page without validators, behind the fields that it has before. */
+static struct gs_http_response_info put_page(const struct gs_http_response *response,
+                                             struct gs_http_page *page, unsigned status)
 {
     uint64_t n = (uint64_t)page->stat.st_size;
-    put_head_start(response, 200);
     put(response, "Content-Type: ");
     gs_http_output_put(response->output, page->media_type);
-    put(response, "\r\nCache-Control: no-store\r\nContent-Length: ");
+    put(response, "\r\nContent-Length: ");
     put_decimal(response, n);
     put(response, "\r\n");
     put_connection(response);
@@ -393,7 +411,26 @@ static struct gs_http_response_info respond_generated(const struct gs_http_respo
     uint64_t body = response->output->end;
     if (!is_head_request(response))
         gs_http_output_put_body(response->output, page, 0, n);
-    return (struct gs_http_response_info){200, body};
+    return (struct gs_http_response_info){status, body};
+}
+
+static struct gs_http_response_info respond_generated(const struct gs_http_response *response,
+                                                      struct gs_http_page *page)
+{
+    put_head_start(response, 200);
+    put(response, "Cache-Control: no-store\r\n");
+    return put_page(response, page, 200);
+}
+
+struct gs_http_response_info
+gs_http_respond_with_error_page(const struct gs_http_response *response, struct gs_http_page *page,
+                                unsigned status)
+{
+    put_head_start(response, status);
+    put_fields_of(response, status);
+    if (response->is_negotiated)
+        put(response, GS_HTTP_VARY_FIELD);
+    return put_page(response, page, status);
 }
 
 struct gs_http_response_info gs_http_respond_with_page(const struct gs_http_response *response,

@@ -32,6 +32,11 @@ struct gs_http_response_info {
 struct gs_http_response_info gs_http_respond_with_page(const struct gs_http_response *response,
                                                        struct gs_http_page *page);
 
+/* Respond with a page that keeps the status of an error; it has no validators and no ranges. */
+struct gs_http_response_info
+gs_http_respond_with_error_page(const struct gs_http_response *response, struct gs_http_page *page,
+                                unsigned status);
+
 /* Whether a redirect to https (308) can name the host that the request is for. */
 bool gs_http_may_redirect(const struct gs_http_request *request);
 

@@ -1,5 +1,6 @@
 #include "http/service.h"
 
+#include "http/redirect.h"
 #include "http/rules.h"
 
 #include <errno.h>
@@ -41,22 +42,34 @@ static int measure_fields(struct gs_http_service *service, const struct gs_http_
     return 0;
 }
 
-/* Sites may share their rules. */
+/* A thousand sites may share theirs. */
+static bool has_same_settings(const struct gs_http_site *a, const struct gs_http_site *b)
+{
+    return a->rules == b->rules && a->rule_count == b->rule_count &&
+           a->error_pages == b->error_pages && a->error_page_count == b->error_page_count &&
+           a->redirects == b->redirects && a->redirect_count == b->redirect_count &&
+           a->fallback == b->fallback;
+}
+
 static int add_sites(struct gs_http_service *service)
 {
     const struct gs_http_options *options = &service->options;
-    bool has_rules = false;
+    bool has_rules = false, has_redirects = false;
     int err = gs_http_sites_init(&service->sites, options->sites, options->site_count);
     for (unsigned i = 0; !err && i < options->site_count; i++) {
         has_rules |= options->sites[i].rule_count > 0;
-        if (!i || options->sites[i].rules != options->sites[i - 1].rules)
+        has_redirects |= options->sites[i].redirect_count || options->sites[i].clean_urls;
+        if (!i || !has_same_settings(&options->sites[i], &options->sites[i - 1]))
             err = measure_fields(service, &options->sites[i]);
     }
     if (err)
         return err;
     service->site = service->sites.fallback;
     service->site_fields = has_rules ? malloc(GS_HTTP_FIELDS_MAX) : NULL;
-    return has_rules && !service->site_fields ? -ENOMEM : 0;
+    service->location = has_redirects ? malloc(GS_HTTP_LOCATION_MAX) : NULL;
+    bool is_complete =
+        (service->site_fields || !has_rules) && (service->location || !has_redirects);
+    return is_complete ? 0 : -ENOMEM;
 }
 
 int gs_http_service_new(const struct gs_http_options *options, int root_fd,
@@ -69,7 +82,9 @@ int gs_http_service_new(const struct gs_http_options *options, int root_fd,
     *service = (struct gs_http_service){
         .options = *options,
         .counts = counts,
-        .own = {.root_fd = root_fd},
+        .own = {.root_fd = root_fd,
+                .https_port = options->redirect_port,
+                .listing = options->listing},
         .site = &service->own,
         .fields = {fields, strlen(fields)},
         .path = malloc(options->max_request_line + 1),
@@ -100,6 +115,7 @@ void gs_http_service_free(struct gs_http_service *service)
     free(service->http2_block);
     free(service->http2_desk);
     free(service->site_fields);
+    free(service->location);
     free(service->path);
     free(service);
 }

@@ -7,6 +7,7 @@
 #include "http/date.h"
 #include "http/http2.h"
 #include "http/output.h"
+#include "http/pattern.h"
 #include "http/site.h"
 
 #include <gossamer/http.h>
@@ -24,10 +25,12 @@ struct gs_http_accepting {
 struct gs_http_wanted {
     struct gs_http_text path;
     bool is_directory;
-    bool is_fresh; /* the page */
+    bool is_fresh;                /* the page */
+    bool is_refused;              /* what was loaded is no answer: to be reported */
+    uint16_t status;              /* with GS_HTTP_AS_ERROR: of the page */
+    struct gs_http_text location; /* in place of the usual one for the status; absent: none */
     const struct gs_http_generator *generator;
-    struct gs_http_page *page;   /* in the cache; NULL: none */
-    struct gs_http_page *chosen; /* of its variants, if it is fresh; NULL: none is accepted */
+    struct gs_http_page *page; /* in the cache; NULL: none */
 };
 
 struct gs_http_service {
@@ -48,9 +51,11 @@ struct gs_http_service {
     struct gs_http_text fields; /* of the options */
     size_t fields_room;         /* for what the sites' rules add to a head */
     char *site_fields;          /* buffer for a response without a file; NULL: there are no rules */
+    char *location;             /* buffer for where a request is redirected; NULL: none is */
     char *path;                 /* buffer for the path of the request that is being handled */
     size_t path_size;
     struct gs_http_wanted wanted;                    /* by that request */
+    char page_name[GS_HTTP_PATTERN_MAX + 3];         /* of the page in place of what it wanted */
     struct gs_http_range ranges[GS_HTTP_RANGES_MAX]; /* of the request that is being handled */
     struct gs_http_accepting accepting;              /* the same, if it is not below */
     uint32_t accepting_id;                           /* the last */

@@ -26,6 +26,24 @@ struct gs_http_page *gs_http_load_cached(const struct gs_http_load *load)
     return load->coding ? load->cached_siblings[load->coding] : load->cached;
 }
 
+bool gs_http_load_find_open(struct gs_http_load *load)
+{
+    for (; load->coding < GS_HTTP_CODINGS; load->coding++) {
+        const struct gs_http_page *cached = gs_http_load_cached(load);
+        if (cached && cached->fd >= 0)
+            return true;
+    }
+    load->coding = GS_HTTP_IN_IDENTITY;
+    return false;
+}
+
+void gs_http_load_check_only(struct gs_http_load *load)
+{
+    load->is_fresh = true;
+    if (gs_http_load_find_open(load))
+        load->step = GS_HTTP_LOAD_CHECK;
+}
+
 void gs_http_load_open_directory(struct gs_http_load *load)
 {
     free(load->target);

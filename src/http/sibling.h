@@ -15,6 +15,10 @@ void gs_http_load_expect_siblings(struct gs_http_load *load);
 /* The cached page of the file that is being loaded, or NULL. */
 struct gs_http_page *gs_http_load_cached(const struct gs_http_load *load);
 
+/* Continue with the next cached page that is open, from this coding on. Returns false if there is
+ * none; then the load is at the page itself again. */
+bool gs_http_load_find_open(struct gs_http_load *load);
+
 /* Returns whether a sibling is not to be used. One that is older than the file may be of an older
  * version; an empty one is being written. */
 bool gs_http_load_is_outdated(const struct gs_http_load *load);

@@ -221,9 +221,34 @@ const struct gs_http_site *gs_http_sites_find(const struct gs_http_sites *sites,
 
 /* ---- What is wrong with a site ---- */
 
+const char *gs_http_site_page_problem(const char *path)
+{
+    const char *problem = gs_http_pattern_problem(path);
+    if (problem)
+        return problem;
+    if (*path == '/' || path[strlen(path) - 1] == '/')
+        return "begins or ends with a slash: write the path of a file below the root";
+    return strchr(path, '*') ? "has an asterisk, but one file is meant" : NULL;
+}
+
+static const char *error_page_problem(const struct gs_http_error_page *page)
+{
+    static const unsigned known[] = {403, 404, 405, 500, 501, 503};
+    for (size_t i = 0; i < sizeof known / sizeof *known; i++)
+        if (known[i] == page->status)
+            return gs_http_site_page_problem(page->path);
+    return "is not a status with a page: 403, 404, 405, 500, 501 or 503";
+}
+
 const char *gs_http_site_problem(const struct gs_http_site *site, const char *common)
 {
     const char *problem = common ? gs_http_site_fields_problem(common) : NULL;
+    if (!problem && site->fallback)
+        problem = gs_http_site_page_problem(site->fallback);
+    for (unsigned i = 0; !problem && i < site->error_page_count; i++)
+        problem = error_page_problem(&site->error_pages[i]);
+    for (unsigned i = 0; !problem && i < site->redirect_count; i++)
+        problem = gs_http_site_redirect_problem(&site->redirects[i]);
     for (unsigned i = 0; !problem && i < site->rule_count; i++) {
         const struct gs_http_rule *rule = &site->rules[i];
         problem = gs_http_pattern_problem(rule->pattern);

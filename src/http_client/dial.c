@@ -117,6 +117,9 @@ int gs_http_client_dial(struct gs_http_client *client, const struct gs_http_clie
     struct gs_http_client_connection *connection = calloc(1, sizeof *connection);
     if (!connection)
         return -ENOMEM;
+    uint64_t limit_ns = gs_clock_after(gs_clock_now(), client->options.connect_timeout_ns);
+    if (limit_ns < deadline_ns)
+        deadline_ns = limit_ns;
     connection->client = client;
     connection->host = host;
     connection->stream.operations = &gs_http_client_http1;

@@ -5,6 +5,7 @@
  *        |                          |  '--------'
  *        '------ follow <-----------' 301, 302, 303, 307, 308
  */
+#include "http/host.h"
 #include "http/token.h"
 #include "http_client/client.h"
 #include "http_client/error.h"
@@ -91,6 +92,9 @@ static int check_request(struct call *call)
         return gs_http_client_fail(-EINVAL, "the method is not valid");
     if (request->body && request->read_body)
         return gs_http_client_fail(-EINVAL, "the request has two bodies");
+    if (request->host &&
+        !gs_http_host_is_valid((struct gs_http_text){request->host, strlen(request->host)}))
+        return gs_http_client_fail(-EINVAL, "the host of the request is not valid");
     return check_fields(request);
 }
 
@@ -192,12 +196,17 @@ static int make_fields(struct call *call)
 
 /* ---- One attempt ---- */
 
+static uint64_t length_of(const struct gs_http_client_request *request)
+{
+    return request->body_length ? request->body_length : GS_HTTP_UNKNOWN;
+}
+
 /* Returns 0, or the error of the function that gives the body, or of sending. */
 static int send_parts(struct call *call, char *buffer)
 {
     const struct gs_http_client_request *request = call->request;
     const struct gs_http_client_stream_operations *operations = call->stream->operations;
-    uint64_t total = 0, length = request->body_length;
+    uint64_t total = 0, length = length_of(request);
     ssize_t n = 1;
     int err = 0;
     while (n > 0 && !err) {
@@ -207,7 +216,7 @@ static int send_parts(struct call *call, char *buffer)
         if (n < 0)
             return gs_http_client_fail((int)n, "the function that reads the body has failed: %s",
                                        gs_strerror((int)n));
-        if (length && (total > length || (!n && total < length)))
+        if (length != GS_HTTP_UNKNOWN && (total > length || (!n && total < length)))
             return gs_http_client_fail(-EINVAL, "the body does not have the length that was given");
         err = operations->send_body(call->stream, buffer, (size_t)n, call->deadline_ns);
     }
@@ -221,14 +230,14 @@ static int send_request(struct call *call)
     struct gs_http_client_head head = {
         .method = call->method,
         .scheme = call->url.is_https ? "https" : "http",
-        .authority = call->url.authority,
+        .authority = request->host && !call->redirects ? request->host : call->url.authority,
         .target = is_absolute ? call->text : call->target,
         .fields = call->fields,
         .field_count = call->field_count,
         .body = call->has_body ? request->body : NULL,
         .body_n = call->has_body && request->body ? request->body_n : 0,
         .has_parts = call->has_body && request->read_body,
-        .parts_length = request->body_length ? request->body_length : GS_HTTP_UNKNOWN};
+        .parts_length = length_of(request)};
     int err = call->stream->operations->send_head(call->stream, &head, call->deadline_ns);
     if (err || !head.has_parts)
         return err;

@@ -379,6 +379,8 @@ static void set_defaults(struct gs_http_client_options *options)
         options->max_idle = 1000;
     if (!options->idle_timeout_ns)
         options->idle_timeout_ns = 60 * GS_SECOND;
+    if (!options->connect_timeout_ns)
+        options->connect_timeout_ns = GS_NEVER;
     if (!options->max_redirects)
         options->max_redirects = 10;
     if (!options->max_decoded)

@@ -133,6 +133,15 @@ int gs_http_set_field(struct gs_http_exchange *exchange, const char *name, const
     return add_field(session, name, value);
 }
 
+int gs_http_clear_fields(struct gs_http_exchange *exchange)
+{
+    struct gs_http_session *session = gs_http_session_of(exchange);
+    if (session->state != GS_HTTP_RESPONSE_NONE)
+        return -EALREADY;
+    session->fields_length = 0;
+    return 0;
+}
+
 /* ---- The head ---- */
 
 /* Whether the connection serves another request after this response. */

@@ -220,3 +220,14 @@ TEST(log_date_is_formatted_for_any_time_and_zone)
     check_log(0, 1000000, "05/Jan/1970:03:59:00 +9959");
     check_log(0, -2147483647 - 1, "27/Dec/1969:20:01:00 -9959");
 }
+
+TEST(a_time_is_written_for_programs)
+{
+    char out[GS_HTTP_DATE_ISO_LENGTH + 1] = {0};
+    gs_http_date_format_iso(784111777, out);
+    CHECK_STR(out, "1994-11-06T08:49:37Z");
+    gs_http_date_format_iso(INT64_MAX, out);
+    CHECK_STR(out, "9999-12-31T23:59:59Z");
+    gs_http_date_format_iso(INT64_MIN, out);
+    CHECK_STR(out, "0000-01-01T00:00:00Z");
+}

@@ -320,6 +320,19 @@ static const struct {
     {307, "POST", "POST /next", true}, {308, "PATCH", "PATCH /next", true},
 };
 
+SCRIPT_TEST(a_request_may_have_the_host_that_a_proxy_was_asked_for)
+{
+    struct gs_http_client_request request = {.url = url_of("/"), .host = "example.org:81"};
+    struct gs_http_response *response = NULL;
+    redirect_once(302, url_of("/other"));
+    must_end_with(fetch(&request), "ok");
+    MUST_CONTAIN(seen[0], "Host: example.org:81\r\n");
+    MUST(!strstr(seen[1], "example.org"));
+    request.host = "a\r\nX: y";
+    MUST_EQ(gs_http_fetch(client, &request, after(PATIENCE_NS), &response), -EINVAL);
+    MUST_CONTAIN(gs_http_client_error(), "the host");
+}
+
 SCRIPT_TEST(methods_and_bodies_change_as_in_browsers)
 {
     static const struct gs_http_field type = {"Content-Type", "text/plain"};

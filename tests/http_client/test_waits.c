@@ -119,6 +119,29 @@ SCRIPT_TEST(each_wait_ends_when_the_thread_is_canceled)
     must_get("/", "ok");
 }
 
+/* Linux drops what arrives for a full accept queue, so the client's attempt waits. */
+SCRIPT_TEST(a_connection_has_a_time_limit_of_its_own)
+{
+    const struct gs_listen_options one = {.backlog = 1};
+    struct sockaddr_in address;
+    socklen_t length = sizeof address;
+    struct gs_http_response *response = NULL;
+    int listener = gs_listen("127.0.0.1:0", &one), queued[8];
+    char url[64];
+    MUST(listener >= 0 && !getsockname(listener, (struct sockaddr *)&address, &length));
+    snprintf(url, sizeof url, "http://127.0.0.1:%d/", ntohs(address.sin_port));
+    for (size_t i = 0; i < sizeof queued / sizeof *queued; i++) {
+        queued[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        MUST(connect(queued[i], (struct sockaddr *)&address, length) && errno == EINPROGRESS);
+    }
+    new_client(&(struct gs_http_client_options){.connect_timeout_ns = 20 * GS_MILLISECOND});
+    MUST_EQ(gs_http_get(client, url, GS_NEVER, &response), -ETIMEDOUT);
+    MUST_CONTAIN(gs_http_client_error(), "cannot connect to 127.0.0.1");
+    for (size_t i = 0; i < sizeof queued / sizeof *queued; i++)
+        close(queued[i]);
+    gs_close(listener);
+}
+
 SCRIPT_TEST(reading_goes_on_after_a_deadline)
 {
     char bytes[10];

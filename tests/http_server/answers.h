@@ -53,10 +53,13 @@ static void answer(struct gs_http_exchange *exchange, void *unused)
     case 'f':
         MUST_EQ(gs_http_write(exchange, "x", 1), -EINVAL);
         check_refused_fields(exchange);
+        MUST_EQ(gs_http_set_field(exchange, "Set-Cookie", "taken=back"), 0);
+        MUST_EQ(gs_http_clear_fields(exchange), 0);
         MUST_EQ(gs_http_set_field(exchange, "Set-Cookie", "a=b; Path=/"), 0);
         MUST_EQ(gs_http_set_field(exchange, "Set-Cookie", "c=d"), 0);
         MUST_EQ(gs_http_respond(exchange, 299, "text/plain", "abc", 3), 0);
         MUST_EQ(gs_http_respond(exchange, 200, NULL, NULL, 0), -EALREADY);
+        MUST_EQ(gs_http_clear_fields(exchange), -EALREADY);
         MUST_EQ(gs_http_write(exchange, "x", 1), -EINVAL);
         break;
     case 's':

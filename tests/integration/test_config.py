@@ -3,15 +3,16 @@
 import importlib.util
 import json
 import re
+import ssl
 from collections.abc import Iterator
-from http.client import HTTPConnection
+from http.client import HTTPConnection, HTTPResponse, HTTPSConnection
 from importlib.machinery import SourceFileLoader
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 import pytest
-from server import ROOT, Server, architectures, program, run_serve
+from server import ROOT, Server, TlsAddress, architectures, arguments_for, program, run_serve
 
 from tls import make_certificate, make_response
 
@@ -63,9 +64,11 @@ def load_tool() -> ModuleType:
 def machine(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Return a directory with what the examples name."""
     top = tmp_path_factory.mktemp("machine")
-    for name in ("www", "users", "other"):
+    for name in ("www", "users", "other", "app", "docs"):
         (top / "srv" / name).mkdir(parents=True)
         (top / "srv" / name / "index.html").write_text(name)
+    (top / "srv/www/about.html").write_text("about")
+    (top / "srv/www/404.html").write_text("missing")
     (top / "etc").mkdir()
     chain, key = make_certificate(top / "etc/ssl", "example", "example.org")
     response = make_response((chain, key), top)
@@ -144,27 +147,64 @@ def test_the_examples_of_the_page_are_accepted(machine: Path, tmp_path: Path) ->
         assert check(tmp_path, on(machine, whole)) == (0, "OK\n"), text
 
 
-def get(server: Server, host: str) -> str:
-    """Return the index page of a host."""
-    connection = HTTPConnection(*server.address, timeout=30)
-    connection.request("GET", "/", headers={"Host": host})
-    body = connection.getresponse().read().decode()
-    connection.close()
-    return body
+SITES = """
+listen: ["127.0.0.1:0", "https://127.0.0.1:0"]
+hosts:
+  - names: [www.example.org]
+    root: /srv/www
+    certificate: /etc/ssl/fullchain.pem
+    key: /etc/ssl/privkey.pem
+    headers:
+      - {path: "**", set: {X-All: "1", Cache-Control: no-cache}}
+      - {path: "*.html", set: {Cache-Control: max-age=60, X-Html: "2"}}
+    redirects: [{from: /old/**, to: /new/$1, status: 302}]
+    clean_urls: true
+    error_pages: {404: /404.html}
+  - {names: ["*.example.org"], root: /srv/users, fallback: /index.html}
+  - root: /srv/other
+"""
+
+# Of each: the host, the path, the status, the body, and fields.
+ANSWERS: list[tuple[str, str, int, str, dict[str, str | None]]] = [
+    ("www.example.org", "/", 200, "www", {"Cache-Control": "max-age=60", "X-All": "1"}),
+    ("WWW.example.org:80", "/about", 200, "about", {"X-Html": "2"}),
+    ("www.example.org", "/about.html", 301, "", {"Location": "/about"}),
+    ("www.example.org", "/old/a/b?c", 302, "", {"Location": "/new/a/b?c"}),
+    ("www.example.org", "/none", 404, "missing", {"X-All": "1", "X-Html": "2"}),
+    ("me.example.org", "/a/route", 200, "users", {"X-All": None}),
+    ("example.net", "/", 200, "other", {"X-All": None}),
+    ("example.net", "/none", 404, "", {}),
+]
 
 
-@pytest.mark.parametrize("arch", [a for a in architectures() if a in ("user", "event", "fork")])
+def get(server: Server, at: int, host: str, path: str) -> HTTPResponse:
+    """Request a page at one of the server's addresses."""
+    address = server.addresses[at]
+    connection: HTTPConnection = HTTPConnection(*address, timeout=30)
+    if isinstance(address, TlsAddress):
+        context = ssl.create_default_context()
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+        connection = HTTPSConnection(*address, timeout=30, context=context)
+    connection.request("GET", path, headers={"Host": host, "Connection": "close"})
+    return connection.getresponse()
+
+
+@pytest.mark.parametrize("arch", architectures())
 def test_several_sites_are_served(arch: str, machine: Path, tmp_path: Path) -> None:
-    (block,) = (text for text in BLOCK.findall(PAGE.read_text()) if "/srv/other" in text)
     file = tmp_path / "site.yaml"
-    file.write_text(on(machine, block.replace("*:80", "127.0.0.1:0")))
-    server = Server.start(tmp_path / "server", ["--config", str(file), "--arch", arch])
+    file.write_text(on(machine, SITES))
+    arguments = ["--config", str(file), *arguments_for(arch, (), clients=4)]
+    server = Server.start(tmp_path / "server", ["--arch", *arguments[2:], *arguments[:2]])
     try:
-        server.wait_until_ready()
-        assert get(server, "example.org") == "www"
-        assert get(server, "WWW.example.org:80") == "www"
-        assert get(server, "me.example.org") == "users"
-        assert get(server, "example.net") == "other"
+        server.wait_until_ready(addresses=2)
+        for host, path, status, body, fields in ANSWERS:
+            for at in range(2):
+                response = get(server, at, host, path)
+                content = response.read().decode()
+                assert response.status == status, (host, path)
+                assert not body or content == body
+                assert {name: response.getheader(name) for name in fields} == fields
         server.stop()
     finally:
         server.kill()

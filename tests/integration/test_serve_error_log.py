@@ -29,7 +29,7 @@ def test_at_info_each_refusal_has_its_reason(serve: Serve, root: Path) -> None:
             '404 "/none": not found',
             '404 "/.git/config": a name begins with a dot (see --dotfiles)',
             '403 "/out": a symbolic link leads out of ROOT (see --follow-symlinks)',
-            '403 "/bare/": the directory has no index.html',
+            '403 "/bare/": the directory has no index.html (see --list)',
             '403 "/pipe": not a regular file',
             r'404 "/\x22\xC3\xA4 ": not found',
         )

@@ -94,8 +94,9 @@ FOLDERS = {
         "accept": {"connection", "log", "operations"},
         "connection": {"accept", "log", "operations"},
         "log": {"accept"},
-        "operations": {"accept", "connection", "log", "arch", "config"},
+        "operations": {"accept", "connection", "log", "arch", "config", "nginx"},
         "config": set(),
+        "nginx": {"config"},
         "arch": {"accept", "connection", "operations"},
     },
     "compat/pthread": {

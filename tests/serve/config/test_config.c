@@ -172,6 +172,49 @@ CONFIG_TEST(wrong_headers_are_reported)
                   "f:1: path is missing: add path: \"/assets/**\"\n");
 }
 
+CONFIG_TEST(pages_are_stored)
+{
+    CHECK_EQ(parse("hosts: [{root: /, fallback: /i.html, error_pages: {404: /e/404.html}}]\n"), 0);
+    const struct serve_config_host *host = config.hosts.items;
+    CHECK_STR(host->fallback, "/i.html");
+    CHECK_EQ(host->error_pages.count, 1);
+    const struct serve_config_entry *pages = host->error_pages.items;
+    CHECK_STR(pages->name, "404");
+    CHECK_STR(pages->value, "/e/404.html");
+    serve_config_done(&config);
+    CHECK_REFUSED(
+        "hosts:\n- root: /\n  fallback: i.html\n  error_pages: {402: /x, 4|4: /x, 404: y}\n",
+        "f:3: fallback \"i.html\" is no path below the root: begin it with /\n"
+        "f:4: error_pages \"402\" is no status that has a page: write 403, 404, 405, 500, "
+        "501 or 503\n"
+        "f:4: error_pages \"4|4\" is no status that has a page: write 403, 404, 405, 500, "
+        "501 or 503\n"
+        "f:4: error_pages \"y\" is no path below the root: begin it with /\n");
+}
+
+CONFIG_TEST(redirects_are_stored_and_checked)
+{
+    CHECK_EQ(parse("hosts: [{root: /, clean_urls: true, redirects: [{from: /a/**, to: /b/$1}, "
+                   "{from: /c, to: \"http://d/\", status: 302}]}]\n"),
+             0);
+    const struct serve_config_host *host = config.hosts.items;
+    CHECK(host->clean_urls);
+    CHECK_EQ(host->redirects.count, 2);
+    const struct serve_config_redirect *redirects = host->redirects.items;
+    CHECK_STR(redirects[0].from, "/a/**");
+    CHECK_STR(redirects[0].to, "/b/$1");
+    CHECK_EQ(redirects[0].status, 301);
+    CHECK_EQ(redirects[1].status, 302);
+    serve_config_done(&config);
+    CHECK_EQ(parse("hosts:\n- root: /\n  redirects:\n  - {from: /a, to: b}\n"
+                   "  - {from: /a, to: /$1}\n  - {from: /a, to: /b, status: 303}\n"),
+             -EINVAL);
+    CHECK(strstr(problems, "f:4: redirects: an item "));
+    CHECK(strstr(problems, "f:5: redirects: an item "));
+    CHECK(
+        strstr(problems, "f:6: status \"303\": it is none of 301|302|307|308: write one of these"));
+}
+
 CONFIG_TEST(wrong_values_are_reported_with_line_and_remedy)
 {
     CHECK_REFUSED("workers: many\n" HOSTS, "f:1: workers: \"many\" is not a number\n");
