@@ -221,10 +221,9 @@ static bool prepare_output(struct gs_http_conn *conn, bool is_small, uint64_t no
 #define LONG_BYTES 16384
 
 /* Respond with the page, or with the status if page is NULL; with both if it is an error. */
-static enum gs_http_handled respond_with(struct gs_http_conn *conn,
-                                         const struct gs_http_request *request,
-                                         struct gs_http_page *page, unsigned status,
-                                         uint64_t now_ns)
+static __attribute__((noinline)) enum gs_http_handled
+respond_with(struct gs_http_conn *conn, const struct gs_http_request *request,
+             struct gs_http_page *page, unsigned status, uint64_t now_ns)
 {
     if (page && page->fd >= 0 && gs_http2_speaks(conn) && request->method == GS_HTTP_GET &&
         !gs_http2_may_keep_file(conn, page))
@@ -257,11 +256,11 @@ static enum gs_http_handled respond_with(struct gs_http_conn *conn,
     return GS_HTTP_HANDLED;
 }
 
-/* With the variant of the page that the client accepts; without one, an error is told by its status
- * alone. */
-static enum gs_http_handled respond(struct gs_http_conn *conn,
-                                    const struct gs_http_request *request,
-                                    struct gs_http_page *page, unsigned status, uint64_t now_ns)
+/* With the variant of the page that the client accepts; without one, an error has its status
+ * alone. Inlined, so that it needs no stack of its own. */
+static inline __attribute__((always_inline)) enum gs_http_handled
+respond(struct gs_http_conn *conn, const struct gs_http_request *request, struct gs_http_page *page,
+        unsigned status, uint64_t now_ns)
 {
     if (page && __builtin_expect(page->is_negotiated, 0)) {
         page = gs_http_choose(conn->service, request, page, now_ns);

@@ -24,7 +24,8 @@ static char *put(char *at, const char *text)
 
 /* What a page is made of. */
 struct parts {
-    const struct gs_http_text *path, *fields, *media_type;
+    const struct gs_http_text *path;
+    struct gs_http_text fields, media_type;
     const struct stat *stat;
     size_t size; /* instead of st_size */
     unsigned flags;
@@ -47,7 +48,7 @@ static char *put_etag(struct gs_http_page *page, const struct parts *parts, char
 static char *put_media_type(struct gs_http_page *page, const struct parts *parts, char *at)
 {
     char *start = at;
-    at = put_text(at, *parts->media_type);
+    at = put_text(at, parts->media_type);
     if (parts->coding)
         at = put(put(at, "\r\nContent-Encoding: "), gs_http_coding_name(parts->coding));
     page->media_type = (struct gs_http_text){start, (size_t)(at - start)};
@@ -61,8 +62,8 @@ static __attribute__((noinline)) void build_head(struct gs_http_page *page,
     char *at = put(start, "HTTP/1.1 200 OK\r\n" GS_HTTP_SERVER_FIELD "Date: ");
     memset(at, ' ', GS_HTTP_DATE_LENGTH);
     at = put(at + GS_HTTP_DATE_LENGTH, "\r\n");
-    page->fields = (struct gs_http_text){at, parts->fields->n};
-    at = put(put_text(at, *parts->fields), "Content-Type: ");
+    page->fields = (struct gs_http_text){at, parts->fields.n};
+    at = put(put_text(at, parts->fields), "Content-Type: ");
     at = put(put_media_type(page, parts, at), "\r\nContent-Length: ");
     at += gs_http_put_decimal(at, (uint64_t)page->stat.st_size);
     at = put(at, "\r\n");
@@ -81,7 +82,7 @@ static __attribute__((noinline)) void build_head(struct gs_http_page *page,
 static struct gs_http_page *new_page(const struct parts *parts)
 {
     bool with_body = parts->flags & GS_HTTP_PAGE_IN_MEMORY;
-    size_t n = parts->path->n + parts->fields->n + parts->media_type->n + HEAD_MAX;
+    size_t n = parts->path->n + parts->fields.n + parts->media_type.n + HEAD_MAX;
     struct gs_http_page *page = malloc(sizeof *page + n + (with_body ? parts->size : 0));
     if (!page)
         return NULL;
@@ -105,12 +106,10 @@ struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct sta
                                       const char *fields, unsigned flags)
 {
     const char *type = gs_http_media_type(path);
-    const struct gs_http_text media_type = {type, strlen(type)};
-    const struct gs_http_text lines = {fields ? fields : "", fields ? strlen(fields) : 0};
     struct parts parts = {
         .path = &path,
-        .fields = &lines,
-        .media_type = &media_type,
+        .fields = {fields ? fields : "", fields ? strlen(fields) : 0},
+        .media_type = {type, strlen(type)},
         .stat = stat,
         .size = (size_t)stat->st_size,
         .flags = flags,
@@ -126,8 +125,8 @@ struct gs_http_page *gs_http_page_new_coded(const struct gs_http_page *page,
     bool is_copied = coded->n <= max_copied;
     struct parts parts = {
         .path = &page->path,
-        .fields = &page->fields,
-        .media_type = &page->media_type,
+        .fields = page->fields,
+        .media_type = page->media_type,
         .stat = &page->stat,
         .size = coded->n,
         .flags = flags | GS_HTTP_PAGE_NEGOTIATED | (is_copied ? GS_HTTP_PAGE_IN_MEMORY : 0),
@@ -136,8 +135,7 @@ struct gs_http_page *gs_http_page_new_coded(const struct gs_http_page *page,
     struct gs_http_page *variant = new_page(&parts);
     if (!variant)
         return NULL;
-    variant->site = page->site;
-    if (is_copied) {
+    if (variant->is_joined) {
         memcpy(variant->body, coded->bytes, coded->n);
     } else {
         variant->coded = coded;

@@ -81,8 +81,8 @@ struct gs_http_page *gs_http_page_new(struct gs_http_text path, const struct sta
                                       const char *fields, unsigned flags);
 
 /* Create a page of the same file in another coding. A body of at most max_copied bytes is copied,
- * so that it is sent with the head; of a longer one, the page takes a reference of its own. flags:
- * GS_HTTP_PAGE_PORTABLE_ETAG. */
+ * so that it is sent with the head; of a longer one, the page takes a reference of its own. The
+ * caller sets its site. flags: GS_HTTP_PAGE_PORTABLE_ETAG. */
 struct gs_http_page *gs_http_page_new_coded(const struct gs_http_page *page,
                                             enum gs_http_coding coding, struct gs_http_coded *coded,
                                             size_t max_copied, unsigned flags);

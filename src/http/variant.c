@@ -44,7 +44,10 @@ static __attribute__((noinline)) struct gs_http_page *ask_for(struct gs_http_ser
         gs_http_page_new_coded(page, coding, coded, options->max_cached_file,
                                options->portable_etags ? GS_HTTP_PAGE_PORTABLE_ETAG : 0);
     gs_http_coded_unref(coded);
-    bool is_kept = variant && gs_http_cache_set_variant(&service->cache, page, coding, variant);
+    if (!variant)
+        return NULL;
+    variant->site = page->site;
+    bool is_kept = gs_http_cache_set_variant(&service->cache, page, coding, variant);
     gs_http_page_unref(variant);
     return is_kept ? variant : NULL;
 }
