@@ -53,7 +53,8 @@ static __attribute__((noinline)) bool are_unchanged(const struct gs_http_service
                                                     uint64_t now_ns)
 {
     for (unsigned coding = 1; coding < GS_HTTP_CODINGS; coding++)
-        if (page->variants[coding] && !is_unchanged(service, page->variants[coding], now_ns))
+        if (page->variants[coding] && page->variants[coding]->fd >= 0 &&
+            !is_unchanged(service, page->variants[coding], now_ns))
             return false;
     return true;
 }

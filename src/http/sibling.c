@@ -28,7 +28,8 @@ struct gs_http_page *gs_http_load_cached(const struct gs_http_load *load)
 
 bool gs_http_load_find_open(struct gs_http_load *load)
 {
-    for (; load->coding < GS_HTTP_CODINGS; load->coding++) {
+    for (unsigned coding = load->coding; coding < GS_HTTP_CODINGS; coding++) {
+        load->coding = (uint8_t)coding;
         const struct gs_http_page *cached = gs_http_load_cached(load);
         if (cached && cached->fd >= 0)
             return true;
