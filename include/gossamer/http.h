@@ -30,6 +30,7 @@
 GS_BEGIN_DECLS
 
 struct gs_http2;
+struct gs_http_compressor;
 struct gs_http_conn;
 struct gs_http_guard;
 struct gs_http_load;
@@ -154,6 +155,8 @@ struct gs_http_options {
     unsigned guard_count;
     const struct gs_http_site *sites; /* borrowed; private */
     unsigned site_count;              /* 0: one site, for all hosts */
+    bool precompressed; /* FILE.br, FILE.zst and FILE.gz are FILE, for clients that accept them */
+    const struct gs_http_compressor *compressor; /* borrowed; private */
 };
 
 /* Get the defaults, which `gossamer serve` uses, too. */

@@ -21,7 +21,7 @@ struct serve_arch {
     bool has_single_listener;
     /* A worker serves one connection: there are no more workers than --max-connections. */
     bool has_worker_per_connection;
-    bool has_processes;   /* it forks */
+    bool has_processes;   /* it forks; they share no memory: nothing is compressed (--compress) */
     bool has_stages;      /* --controllers and --admission mean something */
     bool has_priority;    /* --favor means something */
     bool has_nonblocking; /* --nonblocking means something */

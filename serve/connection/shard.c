@@ -45,6 +45,7 @@ static int init(struct serve_shard *shard, struct serve_server *server,
     options.may_open_more = serve_descriptors_are_ample;
     options.guards = &server->guard;
     options.guard_count = server->users != NULL;
+    options.compressor = serve_compressor_http(server->compressor);
     unsigned hidden = server->options->metrics_listen ? 1 : 0; /* the metrics come first */
     options.generators = server->generators + hidden;
     options.generator_count = server->generator_count - hidden;

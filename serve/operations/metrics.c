@@ -139,6 +139,18 @@ static void put_counts(struct page *page)
     put_http2(page, &counts);
 }
 
+static void put_compression(struct page *page)
+{
+    if (!page->server->compressor)
+        return;
+    struct serve_compressor_counts counts = serve_compressor_count(page->server->compressor);
+    put_head(page, "compressed_total", "counter", "Bodies that were compressed.");
+    put_sample(page, "compressed_total", ",saves=\"enough\"", counts.compressed);
+    put_sample(page, "compressed_total", ",saves=\"too_little\"", counts.dropped);
+    put_head(page, "compressed_bytes", "gauge", "Memory of compressed bodies, beside the caches.");
+    put_sample(page, "compressed_bytes", "", counts.bytes);
+}
+
 /* ---- Counts of TLS ---- */
 
 static void put_tls(struct page *page)
@@ -311,6 +323,7 @@ static int64_t make(char *bytes, size_t n, void *data)
 {
     struct page page = {.server = data, .at = bytes, .end = bytes + n};
     put_counts(&page);
+    put_compression(&page);
     put_tls(&page);
     put_kernel(&page);
     put_user_threads(&page);

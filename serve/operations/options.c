@@ -4,6 +4,7 @@
 #include "serve/arch/arch.h"
 #include "serve/log/error_log.h"
 #include "serve/nginx/nginx.h"
+#include "serve/operations/options_codings.h"
 #include "serve/operations/options_file.h"
 #include "serve/operations/options_limits.h"
 #include "serve/operations/poller.h"
@@ -22,7 +23,7 @@
 /* Set by cli_parse; the members of the options themselves are narrower. */
 static struct {
     const char *arch, *priority, *bottleneck, *controllers, *log_level, *sandbox, *listing;
-    const char *config, *from_nginx;
+    const char *config, *from_nginx, *compress;
     struct serve_client_words clients;
     uint64_t request_line, header, fields, page_cache, cached_file, requests;
     bool no_defer_accept, no_eviction, print_config, print_schema;
@@ -127,6 +128,12 @@ static const struct cli_option table[] = {
      &parsed.users_without_tls, .example = "true"},
     {"portable-etags", 0, NULL, "ETags without inodes, equal for copies of a file", CLI_FLAG,
      &parsed.http.portable_etags, .example = "true"},
+    {"precompressed", 0, NULL,
+     "send FILE.br, FILE.zst or FILE.gz in place of FILE to clients that accept it", CLI_FLAG,
+     &parsed.http.precompressed, .example = "true"},
+    {"compress", 0, "LIST",
+     "compress text in the background, once for each version of a file: br, zstd, gzip or all",
+     CLI_TEXT, &words.compress, .example = "br,zstd,gzip"},
     {"page-cache", 0, "SIZE", "memory per worker for the contents of small files", CLI_SIZE,
      &words.page_cache},
     {"cached-file", 0, "SIZE", "largest file to keep in memory", CLI_SIZE, &words.cached_file, 0,
@@ -301,6 +308,11 @@ static int choose_controllers(void)
     return serve_options_refuse("--controllers %s: it is threads, batches, both or none", word);
 }
 
+static int choose_codings(void)
+{
+    return serve_options_choose_codings(&parsed, words.compress);
+}
+
 static int choose_pages(void)
 {
     if (parsed.metrics && (parsed.metrics[0] != '/' || !parsed.metrics[1]))
@@ -402,6 +414,7 @@ static void set_defaults(void)
     words.requests = NOT_GIVEN;
     words.no_defer_accept = words.no_eviction = words.print_config = words.print_schema = false;
     words.priority = words.bottleneck = words.controllers = words.config = words.from_nginx = NULL;
+    words.compress = NULL;
     words.clients = (struct serve_client_words){0};
     words.log_level = "warn";
     words.sandbox = "auto";
@@ -515,10 +528,10 @@ static char *format_config(int *ret_err)
 
 static int choose_all(void)
 {
-    int (*const choices[])(void) = {choose_log_level,    choose_sandbox,     choose_listing,
-                                    choose_arch,         choose_clients,     choose_priority,
-                                    choose_nonblocking,  choose_controllers, choose_pages,
-                                    choose_certificates, choose_poller,      limit_connections};
+    int (*const choices[])(void) = {
+        choose_log_level,    choose_sandbox,     choose_listing,     choose_arch,  choose_clients,
+        choose_priority,     choose_nonblocking, choose_controllers, choose_pages, choose_codings,
+        choose_certificates, choose_poller,      limit_connections};
     int err = 0;
     for (size_t i = 0; i < sizeof choices / sizeof *choices && !err; i++)
         err = choices[i]();

@@ -65,6 +65,7 @@ struct serve_options {
     struct serve_bottleneck bottleneck; /* without a path: none */
     unsigned controllers;               /* of stages that may block: GS_STAGE_... */
     uint64_t admission_ns;              /* the target; 0: all are admitted */
+    unsigned compressed;                /* the set of codings that pages are compressed in */
     const char *poller;                 /* of the event loops; NULL: GS_POLLER, or no loops */
     struct gs_http_options http;
 };

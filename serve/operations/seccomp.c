@@ -175,6 +175,7 @@ static const struct rule rules[] = {
     {SYS_sched_get_priority_min},
     {SYS_sched_setscheduler, .test = ONE_OF, .argument = 1, .values = {SCHED_OTHER, SCHED_BATCH},
      .value_count = 2},
+    {SYS_setpriority, .test = ONE_OF, .argument = 1, .values = {0}, .value_count = 1},
     {SYS_prctl, .test = ONE_OF, .argument = 0,
      .values = {PR_SET_PDEATHSIG, PR_SET_NAME, PR_GET_NAME, SET_VMA}, .value_count = 4},
     {SYS_process_vm_readv, .needs = SERVE_NEEDS_MEMORY},

@@ -45,6 +45,17 @@ static int start_log_relay(struct serve_server *server)
     return err ? fail("can't start", "a thread for the access log", err) : 0;
 }
 
+/* The same. */
+static int start_compressor(struct serve_server *server)
+{
+    const struct serve_options *options = server->options;
+    int err = options->compressed
+                  ? serve_compressor_start(options->compressed, options->http.max_cache,
+                                           &server->compressor)
+                  : 0;
+    return err ? fail("can't start", "a thread for compression", err) : 0;
+}
+
 static int open_metrics_listener(struct serve_server *server)
 {
     const char *word = server->options->metrics_listen;
@@ -171,6 +182,8 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
         err = serve_sandbox_enter(server);
     if (!err)
         err = start_log_relay(server);
+    if (!err)
+        err = start_compressor(server);
     if (err)
         serve_server_done(server);
     return err;
@@ -184,6 +197,7 @@ void serve_server_done(struct serve_server *server)
     serve_metrics_listener_close(&server->metrics_listener);
     if (server->bottleneck.path[0] && server->bottleneck.fd >= 0)
         gs_sys_close(server->bottleneck.fd);
+    serve_compressor_stop(server->compressor);
     serve_certificates_close(&server->certificates);
     gs_http_users_free(server->users);
     serve_sites_done(&server->sites);

@@ -10,6 +10,7 @@
 #include "serve/log/error_log.h"
 #include "serve/log/log_relay.h"
 #include "serve/operations/certificates.h"
+#include "serve/operations/compressor.h"
 #include "serve/operations/generation.h"
 #include "serve/operations/metrics_listener.h"
 #include "serve/operations/notify.h"
@@ -59,6 +60,7 @@ struct serve_server {
     struct serve_generation generation;
     atomic_uint log_generation; /* how often this process has reopened the log */
 
+    struct serve_compressor *compressor; /* NULL: nothing is compressed */
     struct serve_bottleneck bottleneck;
     struct gs_http_generator generators[3]; /* of generated pages */
     unsigned generator_count;

@@ -2,6 +2,7 @@
 
 #include "http/hash.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 /* Sites may have pages of the same paths. */
@@ -10,10 +11,60 @@ static uint32_t hash_page(const struct gs_http_site *site, struct gs_http_text p
     return gs_http_hash(path, (uintptr_t)site, 0);
 }
 
-static size_t page_bytes(const struct gs_http_page *page)
+/* What a page takes, or a set of pages. */
+struct size {
+    size_t bytes;
+    unsigned descriptors;
+};
+
+static struct size own_size(const struct gs_http_page *page)
 {
-    return sizeof *page + page->path.n + page->head.n + page->http2_fields_n +
-           (page->body ? (size_t)page->stat.st_size : 0);
+    size_t bytes = sizeof *page + page->path.n + page->head.n + page->http2_fields_n +
+                   (page->body ? (size_t)page->stat.st_size : 0);
+    return (struct size){bytes, page->fd >= 0};
+}
+
+static struct size plus(struct size a, struct size b)
+{
+    return (struct size){a.bytes + b.bytes, a.descriptors + b.descriptors};
+}
+
+/* With its variants, except for that in one coding. */
+static struct size size_without(const struct gs_http_page *page, enum gs_http_coding coding)
+{
+    struct size size = own_size(page);
+    for (unsigned i = 1; i < GS_HTTP_CODINGS; i++)
+        if (page->variants[i] && i != coding)
+            size = plus(size, own_size(page->variants[i]));
+    return size;
+}
+
+static struct size size_of(const struct gs_http_page *page)
+{
+    return size_without(page, GS_HTTP_IN_IDENTITY);
+}
+
+/* Returns whether there is room for that beside what is there. */
+static bool fits(const struct gs_http_cache *cache, struct size there, struct size size)
+{
+    struct size sum = plus(there, size);
+    return sum.bytes <= cache->max_bytes && sum.descriptors <= cache->max_descriptors;
+}
+
+static struct size size_of_all(const struct gs_http_cache *cache)
+{
+    return (struct size){cache->bytes, cache->descriptors};
+}
+
+/* Remove the pages that were used least recently, except for this one, until there is room. */
+static void make_room(struct gs_http_cache *cache, const struct gs_http_page *except,
+                      struct size size)
+{
+    while (!fits(cache, size_of_all(cache), size)) {
+        struct gs_http_page *oldest = cache->oldest;
+        assert(oldest); /* the caller has seen that it fits without the others */
+        gs_http_cache_remove(cache, oldest == except ? oldest->newer : oldest);
+    }
 }
 
 static struct gs_http_page **find_bucket(const struct gs_http_cache *cache, uint32_t hash)
@@ -92,13 +143,10 @@ void gs_http_cache_insert(struct gs_http_cache *cache, struct gs_http_page *page
     struct gs_http_page *previous = gs_http_cache_find(cache, page->site, page->path);
     if (previous)
         gs_http_cache_remove(cache, previous);
-    size_t bytes = page_bytes(page);
-    unsigned descriptors = page->fd >= 0;
-    if (bytes > cache->max_bytes || descriptors > cache->max_descriptors)
+    struct size size = size_of(page);
+    if (!fits(cache, (struct size){0}, size))
         return;
-    while (cache->bytes + bytes > cache->max_bytes ||
-           cache->descriptors + descriptors > cache->max_descriptors)
-        gs_http_cache_remove(cache, cache->oldest);
+    make_room(cache, NULL, size);
     if (cache->count >= cache->bucket_count && !grow(cache))
         return;
     page->hash = hash_page(page->site, page->path);
@@ -107,15 +155,43 @@ void gs_http_cache_insert(struct gs_http_cache *cache, struct gs_http_page *page
     page->next_same_bucket = *bucket;
     *bucket = gs_http_page_ref(page);
     list_append(cache, page);
-    cache->bytes += bytes;
-    cache->descriptors += descriptors;
+    cache->bytes += size.bytes;
+    cache->descriptors += size.descriptors;
     cache->count++;
+}
+
+static bool contains(const struct gs_http_cache *cache, const struct gs_http_page *page)
+{
+    return gs_http_cache_find(cache, page->site, page->path) == page;
+}
+
+bool gs_http_cache_set_variant(struct gs_http_cache *cache, struct gs_http_page *page,
+                               enum gs_http_coding coding, struct gs_http_page *variant)
+{
+    struct gs_http_page *old = page->variants[coding];
+    struct size size = variant ? own_size(variant) : (struct size){0};
+    if (contains(cache, page)) {
+        if (!fits(cache, size_without(page, coding), size))
+            return false;
+        struct size old_size = old ? own_size(old) : (struct size){0};
+        cache->bytes -= old_size.bytes;
+        cache->descriptors -= old_size.descriptors;
+        page->variants[coding] = NULL;
+        make_room(cache, page, size);
+        cache->bytes += size.bytes;
+        cache->descriptors += size.descriptors;
+    }
+    page->variants[coding] = variant ? gs_http_page_ref(variant) : NULL;
+    page->choice_id = 0;
+    gs_http_page_unref(old);
+    return true;
 }
 
 void gs_http_cache_set_fields(struct gs_http_cache *cache, struct gs_http_page *page,
                               struct gs_http2_fields *fields, size_t n)
 {
-    bool is_cached = gs_http_cache_find(cache, page->site, page->path) == page;
+    struct gs_http_page *cached = gs_http_cache_find(cache, page->site, page->path);
+    bool is_cached = cached && (cached == page || cached->variants[page->coding] == page);
     page->http2_fields = fields;
     page->http2_fields_n = n;
     cache->bytes += is_cached ? n : 0;
@@ -151,8 +227,9 @@ void gs_http_cache_remove(struct gs_http_cache *cache, struct gs_http_page *page
         link = &(*link)->next_same_bucket;
     *link = page->next_same_bucket;
     list_remove(cache, page);
-    cache->bytes -= page_bytes(page);
-    cache->descriptors -= page->fd >= 0;
+    struct size size = size_of(page);
+    cache->bytes -= size.bytes;
+    cache->descriptors -= size.descriptors;
     cache->count--;
     gs_http_page_unref(page);
 }

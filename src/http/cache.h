@@ -9,7 +9,7 @@
 
 /* Invariants:
  *   P1  the pages in the buckets are exactly those in the list from oldest to newest
- *   P2  bytes and descriptors are the sums over the list
+ *   P2  bytes and descriptors are the sums over the pages of the list and their variants
  *   P3  bytes <= max_bytes and descriptors <= max_descriptors */
 struct gs_http_cache {
     struct gs_http_page **buckets;
@@ -34,8 +34,14 @@ struct gs_http_page *gs_http_cache_find(const struct gs_http_cache *cache,
 void gs_http_cache_insert(struct gs_http_cache *cache, struct gs_http_page *page,
                           uint64_t validated_ns);
 
-/* Keep the fields, of n bytes, with a page that has none; it may be in the cache. The page takes
- * them. */
+/* Give a page, which may be in the cache, this variant in place of another in the coding, with a
+ * reference of its own; NULL: none. Returns false, and changes nothing, if a cached page would then
+ * exceed the limits. */
+bool gs_http_cache_set_variant(struct gs_http_cache *cache, struct gs_http_page *page,
+                               enum gs_http_coding coding, struct gs_http_page *variant);
+
+/* Keep the fields, of n bytes, with a page that has none; it may be in the cache, or a variant of
+ * one there. The page takes them. */
 void gs_http_cache_set_fields(struct gs_http_cache *cache, struct gs_http_page *page,
                               struct gs_http2_fields *fields, size_t n);
 

@@ -106,6 +106,10 @@ enum gs_http_handled gs_http_handle(struct gs_http_conn *conn,
 /* Look up the page that the service's `wanted` is for. Returns whether it can be sent as it is. */
 bool gs_http_find_page(struct gs_http_service *service, uint64_t now_ns);
 
+/* Returns whether a page of the cache may be sent as it is. If it has changed, wanted.changed is
+ * set, so that it need not be compared again. */
+bool gs_http_is_ready(struct gs_http_service *service, struct gs_http_page *page, uint64_t now_ns);
+
 /* Whether a page may be sent although it could not be validated; NULL is accepted. */
 bool gs_http_is_usable_on_error(const struct gs_http_page *page, uint64_t now_ns);
 

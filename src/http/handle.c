@@ -9,6 +9,7 @@
 #include "http/load.h"
 #include "http/record.h"
 #include "http/rules.h"
+#include "http/variant.h"
 
 #include <errno.h>
 
@@ -145,9 +146,9 @@ static bool prepare_output(struct gs_http_conn *conn, bool is_small, uint64_t no
 #define LONG_BYTES 16384
 
 /* Respond with the page, or with the status if page is NULL; with both if it is an error. */
-static enum gs_http_handled respond(struct gs_http_conn *conn,
-                                    const struct gs_http_request *request,
-                                    struct gs_http_page *page, unsigned status, uint64_t now_ns)
+static __attribute__((noinline)) enum gs_http_handled
+respond_with(struct gs_http_conn *conn, const struct gs_http_request *request,
+             struct gs_http_page *page, unsigned status, uint64_t now_ns)
 {
     if (page && page->fd >= 0 && gs_http2_speaks(conn) && request->method == GS_HTTP_GET &&
         !gs_http2_may_keep_file(conn, page))
@@ -162,6 +163,7 @@ static enum gs_http_handled respond(struct gs_http_conn *conn,
         .request = request,
         .conn = conn,
         .fields = page && !page->is_generated ? page->fields : other_fields(conn, request),
+        .is_negotiated = page && page->is_negotiated,
         .has_origin = conn->service->site->cors && find_origin(conn->service, request),
         .keep_alive =
             may_keep_alive(conn, request, page) && !(conn->flags & GS_HTTP_CONN_MUST_LINGER),
@@ -183,6 +185,20 @@ static enum gs_http_handled respond(struct gs_http_conn *conn,
         conn->flags |= GS_HTTP_CONN_MUST_LINGER;
     conn->state = response.keep_alive ? GS_HTTP_CONN_HEAD : GS_HTTP_CONN_CLOSING;
     return GS_HTTP_HANDLED;
+}
+
+/* With the variant of the page that the client accepts; without one, an error has its status
+ * alone. Inlined, so that it needs no stack of its own. */
+static inline __attribute__((always_inline)) enum gs_http_handled
+respond(struct gs_http_conn *conn, const struct gs_http_request *request, struct gs_http_page *page,
+        unsigned status, uint64_t now_ns)
+{
+    if (page && __builtin_expect(page->is_negotiated, 0)) {
+        page = gs_http_choose(conn->service, request, page, now_ns);
+        if (!page)
+            status = status & GS_HTTP_AS_ERROR ? status & ~GS_HTTP_AS_ERROR : 406;
+    }
+    return respond_with(conn, request, page, status, now_ns);
 }
 
 /* Not inlined: the stack that the caller's function needs is not part of gs_http_handle's. */
@@ -252,50 +268,6 @@ static const struct gs_http_generator *find_generator(const struct gs_http_optio
     return NULL;
 }
 
-/* Freshness of cached pages, in the terms of RFC 9111 and RFC 5861. The age of a page counts from
- * the start of the load that last validated it, so a changed file is seen by requests that arrive
- * GS_HTTP_FRESH_NS later. During a revalidation the stale page serves other requests for another
- * STALE_WHILE_REVALIDATE_NS, so one of many requests checks the file. */
-#define STALE_WHILE_REVALIDATE_NS (GS_SECOND / 4)
-
-/* 0 for a page that another worker, with a later time, has validated. */
-static uint64_t page_age(const struct gs_http_page *page, uint64_t now_ns)
-{
-    return now_ns > page->validated_ns ? now_ns - page->validated_ns : 0;
-}
-
-static bool is_usable(const struct gs_http_page *page, uint64_t now_ns)
-{
-    uint64_t age_ns = page_age(page, now_ns);
-    return age_ns < page->fresh_ns ||
-           (page->is_revalidating && age_ns < page->fresh_ns + STALE_WHILE_REVALIDATE_NS);
-}
-
-bool gs_http_is_usable_on_error(const struct gs_http_page *page, uint64_t now_ns)
-{
-    return page && page_age(page, now_ns) < GS_HTTP_STALE_IF_ERROR_NS;
-}
-
-/* Of a fresh page: whether the file has not changed under its descriptor. It is looked at once for
- * all requests of one time, which is that of an iteration of the event loop; the body is compared
- * again where it is sent. Not inlined, like report_refusal. */
-static __attribute__((noinline)) bool is_unchanged(const struct gs_http_service *service,
-                                                   struct gs_http_page *page, uint64_t now_ns)
-{
-    struct stat stat;
-    if (page->fd < 0)
-        return true;
-    if (!service->options.file_state)
-        return false;
-    if (page->compared_ns == now_ns)
-        return true;
-    if (service->options.file_state(page->fd, &stat) ||
-        !gs_http_page_is_same_file(&page->stat, &stat))
-        return false;
-    page->compared_ns = now_ns;
-    return true;
-}
-
 /* A path that no file is looked for at. Not inlined, like report_refusal. */
 static __attribute__((noinline)) void
 report_path(struct gs_http_service *service, const struct gs_http_request *request, unsigned status)
@@ -331,25 +303,16 @@ static __attribute__((noinline)) bool is_other_listing(const struct gs_http_serv
     return listing_format(service->site, request) != service->site->listing;
 }
 
-bool gs_http_find_page(struct gs_http_service *service, uint64_t now_ns)
-{
-    struct gs_http_wanted *wanted = &service->wanted;
-    struct gs_http_page *page =
-        wanted->generator ? NULL : gs_http_cache_find(&service->cache, service->site, wanted->path);
-    wanted->page = page;
-    wanted->is_fresh = page && is_usable(page, now_ns);
-    return wanted->is_fresh && page != wanted->changed && is_unchanged(service, page, now_ns);
-}
-
 bool gs_http_start_load(struct gs_http_conn *conn, struct gs_http_load *load, uint64_t now_ns)
 {
     struct gs_http_service *service = conn->service;
     const struct gs_http_wanted *wanted = &service->wanted;
     if (!load)
         return false;
-    if (wanted->page && !wanted->is_fresh)
+    if (wanted->is_fresh)
+        gs_http_load_check_only(load);
+    else if (wanted->page)
         wanted->page->is_revalidating = true;
-    load->is_fresh = wanted->is_fresh;
     load->started_ns = now_ns;
     load->wall_ns = now_ns + service->wall_offset_ns;
     conn->load = load;
@@ -416,12 +379,7 @@ find_ready(struct gs_http_service *service, const struct gs_http_request *reques
         (service->options.generator_count && find_generator(&service->options, path)))
         return NULL;
     struct gs_http_page *page = gs_http_cache_find(&service->cache, service->site, path);
-    if (!page || page->is_listing || !is_usable(page, now_ns))
-        return NULL;
-    if (is_unchanged(service, page, now_ns))
-        return page;
-    service->wanted.changed = page;
-    return NULL;
+    return page && !page->is_listing && gs_http_is_ready(service, page, now_ns) ? page : NULL;
 }
 
 /* Not inlined: the stack that it needs is not part of what other requests need. */
@@ -475,6 +433,8 @@ static void update_cache(struct gs_http_cache *cache, struct gs_http_load *load)
         gs_http_cache_insert(cache, load->page, load->started_ns);
     else if (cached)
         gs_http_cache_remove(cache, cached);
+    if (load->page && load->knows_siblings)
+        gs_http_set_siblings(cache, load->page, load->siblings);
 }
 
 static enum gs_http_handled respond_stale(struct gs_http_conn *conn,

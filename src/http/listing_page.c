@@ -74,6 +74,7 @@ static struct gs_http_page *make_page(const struct gs_http_listing_request *requ
         .fresh_ns = GS_HTTP_FRESH_NS,
         .path = {memory, path_n},
         .media_type = {media_type, strlen(media_type)},
+        .is_joined = true,
     };
     build_head(page, memory + path_n, request, (struct gs_http_text){body, body_n});
     page->body = memory + path_n + page->head.n; /* behind the head */

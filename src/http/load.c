@@ -2,7 +2,9 @@
 
 #include "http/below.h"
 #include "http/listing_page.h"
+#include "http/media_type.h"
 #include "http/rules.h"
+#include "http/sibling.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -20,12 +22,13 @@ struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_director
                                       struct gs_http_page *cached)
 {
     bool is_open = cached && cached->fd >= 0;
-    struct gs_http_load *load = malloc(sizeof *load + path.n + sizeof INDEX_FILE);
+    size_t file_n = path.n + (is_directory ? sizeof INDEX_FILE - 1 : 0);
+    struct gs_http_load *load = malloc(sizeof *load + file_n + GS_HTTP_SUFFIX_MAX + 1);
     if (!load)
         return NULL;
     memcpy(load->file, path.bytes, path.n);
-    memcpy(load->file + path.n, is_directory ? INDEX_FILE : "",
-           is_directory ? sizeof INDEX_FILE : 1);
+    memcpy(load->file + path.n, INDEX_FILE, file_n - path.n);
+    load->file[file_n] = '\0';
     *load = (struct gs_http_load){
         .step = is_open ? GS_HTTP_LOAD_CHECK : GS_HTTP_LOAD_OPEN,
         .is_directory = is_directory,
@@ -39,7 +42,11 @@ struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_director
         .max_cached_file = options->max_cached_file,
         .cached = cached ? gs_http_page_ref(cached) : NULL,
         .path = {load->file, path.n},
+        .file_n = file_n,
+        .compressor_codings = options->compressor ? (uint8_t)options->compressor->codings : 0,
     };
+    if (options->precompressed)
+        gs_http_load_expect_siblings(load);
     return load;
 }
 
@@ -97,6 +104,10 @@ void gs_http_load_free(struct gs_http_load *load)
     free(load->pass);
     gs_http_page_unref(load->cached);
     gs_http_page_unref(load->page);
+    for (unsigned coding = 0; coding < GS_HTTP_CODINGS; coding++) {
+        gs_http_page_unref(load->siblings[coding]);
+        gs_http_page_unref(load->cached_siblings[coding]);
+    }
     free(load->target);
     free(load);
 }
@@ -143,26 +154,39 @@ static enum gs_http_refusal refusal_of_error(int64_t err)
     }
 }
 
+/* ---- The end of a file ---- */
+
 static void finish(struct gs_http_load *load, unsigned status)
 {
     if (status != 200 && load->page) {
         gs_http_page_unref(load->page);
         load->page = NULL;
     }
-    load->status = status;
-    load->step = load->fd >= 0 ? GS_HTTP_LOAD_CLOSE : GS_HTTP_LOAD_COMPLETE;
+    if (!load->coding)
+        load->status = status;
+    else if (status == 503)
+        load->lacks_siblings = true;
+    if (load->fd >= 0)
+        load->step = GS_HTTP_LOAD_CLOSE;
+    else
+        gs_http_load_complete(load);
+}
+
+static void finish_with(struct gs_http_load *load, enum gs_http_refusal refusal, unsigned status)
+{
+    if (!load->coding)
+        load->refusal = refusal;
+    finish(load, status);
 }
 
 static void fail(struct gs_http_load *load, int64_t err)
 {
-    load->refusal = refusal_of_error(err);
-    finish(load, status_of_error(err));
+    finish_with(load, refusal_of_error(err), status_of_error(err));
 }
 
 static void refuse(struct gs_http_load *load, enum gs_http_refusal refusal)
 {
-    load->refusal = refusal;
-    finish(load, 403);
+    finish_with(load, refusal, 403);
 }
 
 void gs_http_load_refuse(struct gs_http_load *load)
@@ -241,11 +265,9 @@ static void on_open(struct gs_http_load *load, int64_t result)
     if (result >= 0) {
         load->fd = (int)result;
         load->step = GS_HTTP_LOAD_STAT;
-    } else if (load->is_directory && (result == -ENOENT || result == -ENOTDIR)) {
-        free(load->target);
-        load->target = NULL;
-        load->file[load->path.n] = '\0';
-        load->step = GS_HTTP_LOAD_OPEN_DIRECTORY;
+    } else if (load->is_directory && !load->has_siblings &&
+               (result == -ENOENT || result == -ENOTDIR)) {
+        gs_http_load_open_directory(load);
     } else {
         fail(load, result);
     }
@@ -316,10 +338,20 @@ static void on_list(struct gs_http_load *load, int64_t result)
     }
 }
 
-/* With the fields that the rules of its site give it. */
-static struct gs_http_page *new_page(const struct gs_http_load *load, struct gs_http_text file,
-                                     unsigned flags)
+/* The codings that the compressor has for the file. */
+static uint8_t find_compressible(const struct gs_http_load *load)
 {
+    bool is_compressible = load->compressor_codings && !load->coding &&
+                           load->stat.st_size >= GS_HTTP_COMPRESSED_MIN &&
+                           load->stat.st_size <= GS_HTTP_COMPRESSED_MAX &&
+                           gs_http_media_type_is_compressible(gs_http_load_media_type(load));
+    return is_compressible ? load->compressor_codings : 0;
+}
+
+/* With the fields that the rules of its site give it. */
+static struct gs_http_page *new_page(const struct gs_http_load *load, unsigned flags)
+{
+    struct gs_http_text file = {load->file, load->file_n};
     if (!gs_http_site_has_fields(load->site))
         return gs_http_page_new(file, &load->stat, load->fields, flags);
     char *fields = malloc(GS_HTTP_FIELDS_MAX + 1);
@@ -337,21 +369,23 @@ static void create_page(struct gs_http_load *load)
 {
     bool is_small =
         (uint64_t)load->stat.st_size <= load->max_cached_file && load->attempts < ATTEMPTS_MAX;
-    struct gs_http_text file = {load->file, strlen(load->file)};
-    load->page = new_page(load, file,
-                          (is_small ? GS_HTTP_PAGE_IN_MEMORY : 0) |
-                              (load->portable_etags ? GS_HTTP_PAGE_PORTABLE_ETAG : 0));
+    uint8_t compressible = find_compressible(load);
+    unsigned flags = (is_small ? GS_HTTP_PAGE_IN_MEMORY : 0) |
+                     (load->portable_etags ? GS_HTTP_PAGE_PORTABLE_ETAG : 0) |
+                     (load->has_siblings || compressible ? GS_HTTP_PAGE_NEGOTIATED : 0);
+    load->page = new_page(load, flags | GS_HTTP_PAGE_IN(load->coding));
     if (!load->page) {
         finish(load, 503);
         return;
     }
     load->page->path.n = load->path.n;
     load->page->site = load->site;
+    load->page->compressible = load->page->pending = compressible;
+    load->page->is_sibling = load->coding;
     uint64_t unchanged_ns = gs_http_page_unchanged_ns(&load->stat, load->wall_ns);
     load->page->is_settled = unchanged_ns > GS_HTTP_SETTLED_NS;
     load->page->fresh_ns =
         is_small && unchanged_ns < GS_HTTP_FRESH_NS ? unchanged_ns : GS_HTTP_FRESH_NS;
-    load->status = 200;
     load->read = 0;
     if (!is_small) {
         gs_http_page_set_fd(load->page, load->fd);
@@ -366,28 +400,35 @@ static void create_page(struct gs_http_load *load)
 /* Returns whether the cached page is what the file contains. */
 static bool is_cached(const struct gs_http_load *load)
 {
-    const struct gs_http_page *cached = load->cached;
+    const struct gs_http_page *cached = gs_http_load_cached(load);
     return cached && (cached->fd >= 0 || cached->is_settled) &&
            gs_http_page_is_same_file(&cached->stat, &load->stat);
 }
 
 static void use_cached(struct gs_http_load *load)
 {
-    load->page = gs_http_page_ref(load->cached);
+    load->page = gs_http_page_ref(gs_http_load_cached(load));
     finish(load, 200);
 }
 
 /* The file may have changed under its descriptor: then the page is nobody's answer any more. */
 static void on_check(struct gs_http_load *load, int64_t result)
 {
-    bool is_unchanged = !result && is_cached(load);
+    const struct gs_http_page *cached = gs_http_load_cached(load);
+    bool is_unchanged = !result && gs_http_page_is_same_file(&cached->stat, &load->stat);
     if (is_unchanged && load->is_fresh) {
+        load->coding++;
+        if (gs_http_load_find_open(load))
+            return;
+        load->has_siblings = false;
         use_cached(load);
         return;
     }
+    bool is_sibling = load->coding;
+    load->coding = GS_HTTP_IN_IDENTITY;
     load->is_fresh = false;
     load->step = GS_HTTP_LOAD_OPEN;
-    if (is_unchanged)
+    if (is_unchanged || is_sibling)
         return;
     gs_http_page_unref(load->cached);
     load->cached = NULL;
@@ -402,6 +443,8 @@ static void on_stat(struct gs_http_load *load, int64_t result)
         finish(load, 301);
     } else if (!S_ISREG(mode)) {
         refuse(load, GS_HTTP_REFUSED_KIND);
+    } else if (gs_http_load_is_outdated(load)) {
+        finish(load, 404);
     } else if (is_cached(load)) {
         use_cached(load);
     } else {
@@ -474,7 +517,7 @@ bool gs_http_load_next(struct gs_http_load *load, struct gs_http_file_op *ret_op
     case GS_HTTP_LOAD_CHECK:
     case GS_HTTP_LOAD_STAT:
     case GS_HTTP_LOAD_VERIFY:
-        op.fd = load->step == GS_HTTP_LOAD_CHECK ? load->cached->fd : load->fd;
+        op.fd = load->step == GS_HTTP_LOAD_CHECK ? gs_http_load_cached(load)->fd : load->fd;
         op.kind = GS_HTTP_FILE_STAT;
         op.stat = &load->stat;
         break;
@@ -532,7 +575,7 @@ void gs_http_load_set_result(struct gs_http_load *load, int64_t result)
         break;
     case GS_HTTP_LOAD_CLOSE:
         load->fd = -1;
-        load->step = GS_HTTP_LOAD_COMPLETE;
+        gs_http_load_complete(load);
         break;
     case GS_HTTP_LOAD_GENERATE:
         on_generate(load, result);

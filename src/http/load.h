@@ -23,6 +23,7 @@
  *   OPEN, OPEN_DIRECTORY --> RESOLVE* --> again       a symbolic link seems to lead out of the root
  *
  *   OPEN_DIRECTORY --> LIST --> CLOSE                 directories are listed
+ *   COMPLETE --> OPEN ...                             its siblings, one after another (variant.h)
  *
  *   GENERATE --> COMPLETE                             a generated page
  *
@@ -63,7 +64,12 @@ struct gs_http_load {
     bool is_fresh;        /* the cached page: its path need not be looked up again */
     bool portable_etags;
     bool dotfiles;
-    uint8_t listing;    /* enum gs_http_listing_format: how a directory is listed; 0: it is not */
+    uint8_t listing;     /* enum gs_http_listing_format: how a directory is listed; 0: it is not */
+    bool has_siblings;   /* possibly: they are to be loaded, too */
+    bool knows_siblings; /* that was done */
+    bool lacks_siblings; /* possibly: one could not be opened */
+    uint8_t coding;      /* of the file that is being loaded */
+    uint8_t compressor_codings;
     const char *fields; /* of the head of its page */
     unsigned status;    /* 200: page is complete; 301: a directory; or the status to refuse with */
     enum gs_http_refusal refusal;    /* if that is 403 or 404 */
@@ -73,19 +79,22 @@ struct gs_http_load {
     uint64_t wall_ns;    /* the same, by the wall clock */
     size_t max_cached_file;
     size_t read;
-    struct gs_http_pass *pass;   /* to be verified: then it is no load of a file; NULL: none */
-    int work_err;                /* of LIST and AUTHENTICATE */
-    struct gs_http_page *cached; /* to be revalidated; NULL: none */
-    struct gs_http_page *page;   /* the result */
-    const struct gs_http_generator *generator; /* NULL: a file */
+    struct gs_http_page *cached;                           /* to be revalidated; NULL: none */
+    struct gs_http_page *page;                             /* the result */
+    struct gs_http_page *siblings[GS_HTTP_CODINGS];        /* the results */
+    struct gs_http_page *cached_siblings[GS_HTTP_CODINGS]; /* to be revalidated */
+    const struct gs_http_generator *generator;             /* NULL: a file */
+    int work_err;                                          /* of LIST and AUTHENTICATE */
+    struct gs_http_pass *pass; /* to be verified: then it is no load of a file; NULL: none */
     struct stat stat;
     char *target;             /* the path to resolve, then to open, instead of `file`; NULL: none */
     struct gs_http_text path; /* below the root, without the index file's name */
-    char file[];              /* the path to open */
+    size_t file_n; /* the length of the path to open, without that of a sibling's suffix */
+    char file[];   /* the path to open */
 };
 
 /* path: normalised; copied. cached: NULL or the cached page, of which the load takes a reference of
- * its own. Returns NULL if memory is exhausted. */
+ * its own, and of its siblings. Returns NULL if memory is exhausted. */
 struct gs_http_load *gs_http_load_new(struct gs_http_text path, bool is_directory,
                                       const struct gs_http_site *site,
                                       const struct gs_http_options *options,
@@ -99,6 +108,9 @@ struct gs_http_load *gs_http_load_new_generated(struct gs_http_text path,
 /* The same that only verifies credentials: its status becomes 200, 401 or 503. */
 struct gs_http_load *gs_http_load_new_pass(const struct gs_http_site *site,
                                            const struct gs_http_pass *pass);
+/* The cached page is fresh, but it or one of its siblings is open: only compare these with their
+ * files, if that suffices. */
+void gs_http_load_check_only(struct gs_http_load *load);
 
 /* NULL is accepted. */
 void gs_http_load_free(struct gs_http_load *load);

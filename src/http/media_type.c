@@ -163,3 +163,48 @@ const char *gs_http_media_type(struct gs_http_text path)
     }
     return "application/octet-stream";
 }
+
+static bool begins_with(struct gs_http_text text, const char *start)
+{
+    size_t n = strlen(start);
+    return text.n >= n && !memcmp(text.bytes, start, n);
+}
+
+static bool ends_with(struct gs_http_text text, const char *end)
+{
+    size_t n = strlen(end);
+    return text.n >= n && !memcmp(text.bytes + text.n - n, end, n);
+}
+
+bool gs_http_media_type_is_compressible(struct gs_http_text type)
+{
+    static const char *const others[] = {
+        "application/json",
+        "application/javascript",
+        "application/postscript",
+        "application/rtf",
+        "application/toml",
+        "application/vnd.apple.mpegurl",
+        "application/vnd.ms-fontobject",
+        "application/wasm",
+        "application/x-tar",
+        "application/xml",
+        "application/xml-dtd",
+        "application/yaml",
+        "font/collection",
+        "font/otf",
+        "font/ttf",
+        "image/bmp",
+        "image/vnd.microsoft.icon",
+        "model/gltf-binary",
+    };
+    const char *semicolon = type.n ? memchr(type.bytes, ';', type.n) : NULL;
+    if (semicolon)
+        type.n = (size_t)(semicolon - type.bytes);
+    if (begins_with(type, "text/") || ends_with(type, "+json") || ends_with(type, "+xml"))
+        return true;
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (gs_http_text_is(type, others[i]))
+            return true;
+    return false;
+}

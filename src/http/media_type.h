@@ -15,4 +15,8 @@
  * a leading one. The string is a constant. */
 const char *gs_http_media_type(struct gs_http_text path);
 
+/* Returns whether content of this type usually becomes smaller by compression: text, and formats
+ * that are not compressed themselves. */
+bool gs_http_media_type_is_compressible(struct gs_http_text type);
+
 #endif

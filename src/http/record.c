@@ -62,18 +62,19 @@ __attribute__((noinline)) void gs_http_add_log_record(const struct gs_http_respo
         return;
     }
     char *at = (char *)(record + 1);
-    *record = (struct gs_http_log_record){.body = info.body, .end = output->end};
-    record->entry = (struct gs_http_log_entry){
-        .request_line = copy(&at, request->line),
-        .request_line_length = request->line.n,
-        .referer = copy(&at, request->referer),
-        .user_agent = copy(&at, request->user_agent),
-        .host = copy(&at, host),
-        .user = copy(&at, (struct gs_http_text){user, user ? strlen(user) : 0}),
-        .status = info.status,
-        .received = gs_http_service_wall_seconds(service, response->now_ns),
-    };
-    record->entry.forwarded = copy_forwarded(at, &service->options, request->fields);
+    struct gs_http_log_entry *entry = &record->entry;
+    memset(record, 0, sizeof *record); /* a literal would take stack */
+    record->body = info.body;
+    record->end = output->end;
+    entry->request_line = copy(&at, request->line);
+    entry->request_line_length = request->line.n;
+    entry->referer = copy(&at, request->referer);
+    entry->user_agent = copy(&at, request->user_agent);
+    entry->host = copy(&at, host);
+    entry->user = copy(&at, (struct gs_http_text){user, user ? strlen(user) : 0});
+    entry->status = info.status;
+    entry->received = gs_http_service_wall_seconds(service, response->now_ns);
+    entry->forwarded = copy_forwarded(at, &service->options, request->fields);
     *output->last_log_record = record;
     output->last_log_record = &record->next;
     if (user)

@@ -23,13 +23,14 @@ struct gs_http_request {
     bool minor;      /* HTTP/1.1 rather than 1.0 */
     bool keep_alive; /* the connection may stay open after the response */
     bool chunked, has_length, expects_continue;
+    bool has_more_encodings;      /* further lines of Accept-Encoding */
     enum gs_http_refusal refusal; /* if it is refused with 400 */
     uint64_t content_length;
     struct gs_http_target target;
     struct gs_http_text line, fields; /* the request line; all field lines and the empty line */
     struct gs_http_text host, connection, range, if_range, if_match, if_none_match;
     struct gs_http_text if_modified_since, if_unmodified_since, referer, user_agent;
-    struct gs_http_text transfer_encoding, expect;
+    struct gs_http_text transfer_encoding, expect, accept_encoding;
 };
 
 /* Parse a complete head, as gs_http_find_head_end delimits it. Returns 0, or the status to refuse

@@ -208,6 +208,8 @@ struct gs_http_response_info gs_http_respond_with_status(const struct gs_http_re
         put_location(response);
     else if (status == 308)
         put_https_location(response);
+    if (status == 406 || response->is_negotiated)
+        put(response, GS_HTTP_VARY_FIELD);
     if (n)
         put(response, "Content-Type: text/plain; charset=utf-8\r\n");
     put(response, "Content-Length: ");
@@ -369,10 +371,10 @@ static struct gs_http_response_info respond_full(const struct gs_http_response *
     size_t size = (size_t)page->stat.st_size;
     bool with_stored_head =
         response->keep_alive && response->request->minor && !response->has_origin;
-    bool is_copied = page->body && !is_head_request(response) && with_stored_head &&
+    bool is_copied = page->is_joined && !is_head_request(response) && with_stored_head &&
                      gs_http_output_has_room(output, page->head.n + size, 1) &&
                      page->head.n + size <= COPY_MAX;
-    if (with_stored_head && page->body && !is_head_request(response) && !is_copied &&
+    if (with_stored_head && page->is_joined && !is_head_request(response) && !is_copied &&
         gs_http_page_is_unused(page) && !is_in_future(response, page))
         return respond_with_stored_head(response, page);
     size_t n = is_copied          ? page->head.n + size
@@ -400,8 +402,8 @@ refer_to_full(const struct gs_http_response *response, struct gs_http_page *page
     struct gs_http_output *output = response->output;
     uint64_t body = output->end + page->head.n;
     bool has_body = !is_head_request(response);
-    gs_http_output_put_page(output, page, has_body && page->body);
-    if (has_body && !page->body)
+    gs_http_output_put_page(output, page, has_body && page->is_joined);
+    if (has_body && !page->is_joined)
         gs_http_output_put_body(output, page, 0, (uint64_t)page->stat.st_size);
     return (struct gs_http_response_info){200, body};
 }
@@ -456,6 +458,8 @@ gs_http_respond_with_error_page(const struct gs_http_response *response, struct 
 {
     put_head_start(response, status);
     put_fields_of(response, status);
+    if (response->is_negotiated)
+        put(response, GS_HTTP_VARY_FIELD);
     return put_page(response, page, status);
 }
 

@@ -16,6 +16,7 @@ struct gs_http_response {
     bool is_quiet;              /* it is not logged */
     bool has_origin;            /* which it depends on (cors.h) */
     bool keep_alive;            /* the connection stays open */
+    bool is_negotiated;         /* it depends on Accept-Encoding; pages tell it themselves */
     uint64_t now_ns;
 };
 
@@ -42,7 +43,7 @@ gs_http_respond_with_error_page(const struct gs_http_response *response, struct 
 bool gs_http_may_redirect(const struct gs_http_request *request);
 
 /* Respond with a status and a short text; with Allow for OPTIONS (200) and 405, with Location for
- * 301 and 308, with Retry-After for 503. */
+ * 301 and 308, with Retry-After for 503, with Vary for 406. */
 struct gs_http_response_info gs_http_respond_with_status(const struct gs_http_response *response,
                                                          unsigned status);
 

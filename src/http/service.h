@@ -3,6 +3,7 @@
 #define GS_HTTP_SERVICE_H
 
 #include "http/cache.h"
+#include "http/coding.h"
 #include "http/date.h"
 #include "http/guard.h"
 #include "http/http2.h"
@@ -11,6 +12,15 @@
 #include "http/site.h"
 
 #include <gossamer/http.h>
+
+/* What a value of Accept-Encoding means: there are few values, and many requests. */
+struct gs_http_accepting {
+    struct gs_http_accepted accepted;
+    uint32_t id;  /* never again of another value */
+    uint8_t size; /* of the value, and 1 */
+    char value[47];
+};
+#define GS_HTTP_ACCEPTINGS 8 /* by the length of the value */
 
 /* What a request is for. */
 struct gs_http_wanted {
@@ -53,6 +63,9 @@ struct gs_http_service {
     struct gs_http_wanted wanted;                    /* by that request */
     char page_name[GS_HTTP_PATTERN_MAX + 3];         /* of the page in place of what it wanted */
     struct gs_http_range ranges[GS_HTTP_RANGES_MAX]; /* of the request that is being handled */
+    struct gs_http_accepting accepting;              /* the same, if it is not below */
+    uint32_t accepting_id;                           /* the last */
+    struct gs_http_accepting acceptings[GS_HTTP_ACCEPTINGS];
 };
 
 /* Relaxed, since other threads read each word independently. */

@@ -49,8 +49,9 @@ size_t gs_http2_split_head(struct gs_http_text head, struct gs_http2_fields *ret
 /* libnghttp2 need not copy these names. */
 static void share_name(nghttp2_nv *field)
 {
-    static const char *const names[] = {":status",        "server",        "date", "content-type",
-                                        "content-length", "last-modified", "etag", "accept-ranges"};
+    static const char *const names[] = {
+        ":status",        "server",        "date", "content-type", "content-encoding",
+        "content-length", "last-modified", "etag", "vary",         "accept-ranges"};
     struct gs_http_text name = {(const char *)field->name, field->namelen};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         if (!gs_http_text_is_nocase(name, names[i]))

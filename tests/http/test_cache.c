@@ -3,18 +3,29 @@
 
 static struct gs_http_cache cache;
 
+static size_t bytes;
+static unsigned descriptors;
+
+static void add(const struct gs_http_page *page)
+{
+    bytes += sizeof *page + page->path.n + page->head.n + page->http2_fields_n +
+             (page->body ? (size_t)page->stat.st_size : 0);
+    descriptors += page->fd >= 0;
+}
+
 /* Checks invariants P1 to P3. */
 static void check_cache(void)
 {
-    size_t count = 0, in_buckets = 0, bytes = 0;
-    unsigned descriptors = 0;
+    size_t count = 0, in_buckets = 0;
+    bytes = descriptors = 0;
     struct gs_http_page *older = NULL;
     for (struct gs_http_page *page = cache.oldest; page; older = page, page = page->newer) {
         CHECK(page->older == older);
         CHECK(gs_http_cache_find(&cache, NULL, page->path) == page);
-        bytes += sizeof *page + page->path.n + page->head.n + page->http2_fields_n +
-                 (page->body ? (size_t)page->stat.st_size : 0);
-        descriptors += page->fd >= 0;
+        add(page);
+        for (unsigned coding = 1; coding < GS_HTTP_CODINGS; coding++)
+            if (page->variants[coding])
+                add(page->variants[coding]);
         count++;
     }
     CHECK(cache.newest == older);
@@ -174,4 +185,61 @@ TEST(removed_page_lives_until_its_last_reference)
     gs_http_cache_done(&cache);
     CHECK_EQ(page->references, 1);
     gs_http_page_unref(page);
+}
+
+/* ---- Variants ---- */
+
+/* Returns whether the page has the variant now. */
+static bool set_variant(struct gs_http_page *page, enum gs_http_coding coding, off_t size)
+{
+    struct stat stat = {.st_size = size};
+    bool with_body = size > 0;
+    unsigned flags = with_body ? GS_HTTP_PAGE_IN_MEMORY : 0;
+    struct gs_http_page *variant =
+        gs_http_page_new(page->path, &stat, NULL, flags | GS_HTTP_PAGE_IN(coding));
+    CHECK(variant);
+    if (!with_body)
+        CHECK((variant->fd = open("/dev/null", O_RDONLY)) >= 0);
+    bool is_set = gs_http_cache_set_variant(&cache, page, coding, variant);
+    gs_http_page_unref(variant);
+    check_cache();
+    return is_set;
+}
+
+TEST(variants_count_as_part_of_a_page)
+{
+    gs_http_cache_init(&cache, 20000, 2);
+    struct gs_http_page *first = insert(1, 1000, true), *page = insert(2, 1000, true);
+    CHECK(set_variant(page, GS_HTTP_IN_BR, 500));
+    CHECK(set_variant(page, GS_HTTP_IN_BR, 600));
+    CHECK(set_variant(page, GS_HTTP_IN_GZIP, 0));
+    CHECK_EQ(cache.descriptors, 1);
+    struct gs_http_page *variant = page->variants[GS_HTTP_IN_BR];
+    size_t before = cache.bytes;
+    gs_http_cache_set_fields(&cache, variant, malloc(300), 300);
+    check_cache();
+    CHECK_EQ(cache.bytes, before + 300);
+    CHECK(gs_http_cache_set_variant(&cache, page, GS_HTTP_IN_GZIP, NULL));
+    check_cache();
+    gs_http_cache_remove(&cache, first);
+    gs_http_cache_remove(&cache, page);
+    check_cache();
+    CHECK_EQ(cache.bytes, 0);
+    gs_http_cache_done(&cache);
+}
+
+TEST(variants_evict_other_pages_but_not_their_own)
+{
+    gs_http_cache_init(&cache, 10000, 1);
+    struct gs_http_page *page = insert(1, 1000, true);
+    CHECK(insert(2, 1000, true) && insert(3, 1000, true));
+    CHECK(insert(4, 0, false));
+    CHECK(set_variant(page, GS_HTTP_IN_BR, 0));
+    CHECK(!gs_http_cache_find(&cache, NULL, name(4)));
+    CHECK(!set_variant(page, GS_HTTP_IN_GZIP, 0));
+    CHECK(!set_variant(page, GS_HTTP_IN_ZSTD, 10000));
+    CHECK(set_variant(page, GS_HTTP_IN_ZSTD, 6000));
+    CHECK(page->variants[GS_HTTP_IN_BR] && page->variants[GS_HTTP_IN_ZSTD]);
+    CHECK_EQ(cache.count, 1);
+    gs_http_cache_done(&cache);
 }

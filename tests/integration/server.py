@@ -135,6 +135,7 @@ CORE_MODULES = (
     "error_log",
     "tls",
     "half_open",
+    "compression",
     "sandbox",
 )
 
