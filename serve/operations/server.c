@@ -126,7 +126,6 @@ static int open_users(struct serve_server *server)
                                            .users = server->users,
                                            .allows_plain = options->users_without_tls};
     for (unsigned i = 0; i < server->sites.count; i++) {
-        server->sites.items[i].listing = options->http.listing;
         server->sites.items[i].guards = &server->guard;
         server->sites.items[i].guard_count = server->users != NULL;
     }

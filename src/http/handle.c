@@ -325,6 +325,8 @@ static __attribute__((noinline)) struct gs_http_load *
 new_load(const struct gs_http_service *service, const struct gs_http_request *request)
 {
     const struct gs_http_wanted *wanted = &service->wanted;
+    if (wanted->generator)
+        return gs_http_load_new_generated(wanted->path, service->site, wanted->generator);
     struct gs_http_load *load = gs_http_load_new(wanted->path, wanted->is_directory, service->site,
                                                  &service->options, wanted->page);
     if (load && wanted->is_directory && service->site->listing)

@@ -8,6 +8,7 @@ import socket
 import ssl
 import subprocess
 import tempfile
+import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -131,27 +132,37 @@ class TlsSocket:
             self.incoming, self.outgoing, server_hostname=name, session=session
         )
         self.is_truncated = False
+        # One thread may send while another receives, but OpenSSL's object is for one at a time.
+        self.lock, self.sending = threading.Lock(), threading.Lock()
         self.run(self.tls.do_handshake)
 
     def run(self, step: Callable[[], object]) -> object:
         """Make a step of TLS; send and receive as it needs."""
         while True:
             try:
-                result = step()
+                with self.lock:
+                    result = step()
             except ssl.SSLWantReadError:
                 self.flush()
-                if data := self.plain.recv(65536):
-                    self.incoming.write(data)
-                else:
-                    self.incoming.write_eof()
+                data = self.plain.recv(65536)
+                with self.lock:
+                    if data:
+                        self.incoming.write(data)
+                    else:
+                        self.incoming.write_eof()
             else:
                 self.flush()
                 return result
 
     def flush(self) -> None:
-        """Send what is encrypted."""
-        if data := self.outgoing.read():
-            self.plain.sendall(data)
+        """Send what is encrypted, in order; a thread that sends already takes this, too."""
+        while self.outgoing.pending and self.sending.acquire(blocking=False):
+            try:
+                with self.lock:
+                    data = self.outgoing.read()
+                self.plain.sendall(data)
+            finally:
+                self.sending.release()
 
     def sendall(self, data: bytes) -> None:
         """Encrypt and send all of the data."""
