@@ -132,6 +132,21 @@ static int open_users(struct serve_server *server)
     return err;
 }
 
+/* All is open: give up what serving does not need, and start the threads beside the workers. */
+static int confine(struct serve_server *server)
+{
+    int err = serve_drop_privileges(server->options->user, server->options->group);
+    if (!err)
+        err = serve_sites_check_access(&server->sites);
+    if (!err)
+        err = serve_sandbox_enter(server);
+    if (!err)
+        err = start_log_relay(server);
+    if (!err)
+        err = start_compressor(server);
+    return err;
+}
+
 int serve_server_init(struct serve_server *server, const struct serve_options *options)
 {
     *server = (struct serve_server){
@@ -174,15 +189,7 @@ int serve_server_init(struct serve_server *server, const struct serve_options *o
     if (!err)
         err = open_metrics_listener(server);
     if (!err)
-        err = serve_drop_privileges(options->user, options->group);
-    if (!err)
-        err = serve_sites_check_access(&server->sites);
-    if (!err)
-        err = serve_sandbox_enter(server);
-    if (!err)
-        err = start_log_relay(server);
-    if (!err)
-        err = start_compressor(server);
+        err = confine(server);
     if (err)
         serve_server_done(server);
     return err;

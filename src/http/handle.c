@@ -325,8 +325,6 @@ static __attribute__((noinline)) struct gs_http_load *
 new_load(const struct gs_http_service *service, const struct gs_http_request *request)
 {
     const struct gs_http_wanted *wanted = &service->wanted;
-    if (wanted->generator)
-        return gs_http_load_new_generated(wanted->path, service->site, wanted->generator);
     struct gs_http_load *load = gs_http_load_new(wanted->path, wanted->is_directory, service->site,
                                                  &service->options, wanted->page);
     if (load && wanted->is_directory && service->site->listing)
@@ -362,7 +360,10 @@ start_page(struct gs_http_conn *conn, const struct gs_http_request *request, uin
     if (handled != GS_HTTP_BLOCKED)
         return handled;
     struct gs_http_page *page = wanted->page;
-    if (gs_http_start_load(conn, new_load(conn->service, request), now_ns))
+    struct gs_http_load *load =
+        wanted->generator ? gs_http_load_new_generated(wanted->path, site, wanted->generator)
+                          : new_load(conn->service, request);
+    if (gs_http_start_load(conn, load, now_ns))
         return GS_HTTP_WAITING;
     wanted->status = 503;
     if (!gs_http_is_usable_on_error(page, now_ns))

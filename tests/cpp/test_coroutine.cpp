@@ -1,4 +1,3 @@
-#include "base/sanitized.h"
 #include "tests/cpp/fixture.hpp"
 
 #include <gossamer/coroutine.hpp>
@@ -6,6 +5,15 @@
 #include <new>
 #include <stdexcept>
 #include <vector>
+
+#ifndef __has_feature
+#define __has_feature(feature_) 0
+#endif
+#if defined(__SANITIZE_THREAD__) || __has_feature(thread_sanitizer)
+#define GS_TSAN 1
+#else
+#define GS_TSAN 0
+#endif
 
 using namespace std::chrono_literals;
 using gossamer::deadline;

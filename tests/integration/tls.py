@@ -144,15 +144,18 @@ class TlsSocket:
                     result = step()
             except ssl.SSLWantReadError:
                 self.flush()
-                data = self.plain.recv(65536)
-                with self.lock:
-                    if data:
-                        self.incoming.write(data)
-                    else:
-                        self.incoming.write_eof()
+                self.take(self.plain.recv(65536))
             else:
                 self.flush()
                 return result
+
+    def take(self, data: bytes) -> None:
+        """Pass what was received to TLS; no bytes: the end."""
+        with self.lock:
+            if data:
+                self.incoming.write(data)
+            else:
+                self.incoming.write_eof()
 
     def flush(self) -> None:
         """Send what is encrypted, in order; a thread that sends already takes this, too."""
