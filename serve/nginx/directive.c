@@ -212,7 +212,7 @@ static int read_text(const char *file, char **ret_text)
 int serve_directives_read(struct serve_directive_reader *reader, const char *file,
                           struct serve_directives *ret_directives)
 {
-    char *text;
+    char *text = NULL;
     bool is_too_many = reader->files++ >= FILES_MAX || reader->depth >= DEPTH_MAX;
     int err = is_too_many ? -ELOOP : read_text(file, &text);
     if (err) {
