@@ -3,7 +3,11 @@
 function(gs_fuzz_program source)
     get_filename_component(name ${source} NAME_WE)
     set(uses fuzz_events http_drive http)
-    if((name MATCHES "fuzz_(tls|http2|dns)" AND NOT TARGET gossamer_${CMAKE_MATCH_1}) OR
+    set(module http)
+    if(name MATCHES "fuzz_(tls|http2|dns)")
+        set(module ${CMAKE_MATCH_1}) # a condition sees the match before its own
+    endif()
+    if(NOT TARGET gossamer_${module} OR
        (name MATCHES "fuzz_(config|nginx)" AND (NOT TARGET gossamer_serve OR NOT GS_YAML_LIBS)))
         return()
     elseif(name MATCHES fuzz_libevent)

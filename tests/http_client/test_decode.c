@@ -58,7 +58,7 @@ SCRIPT_TEST(each_coding_is_decoded_in_parts_of_any_size)
         }
         script.step = 0;
     }
-    MUST_EQ(connection_count, 1);
+    MUST_EQ(connection_count, encodings[0].name != NULL); /* a library may be built without any */
 }
 
 SCRIPT_TEST(a_coding_that_is_cut_anywhere_or_followed_by_something_is_an_error)

@@ -30,6 +30,9 @@ ROOT_WARNING = (
 # A sanitizer's allocator has locks, whose holder may wait for a processor.
 WAITS_FOR_SANITIZER = r"^stuck: thread .* has been in system call futex for "
 
+# A server says so at level info.
+NO_SANDBOX = r"^gossamer serve: there is no sandbox: the program is built with a sanitizer$"
+
 # Only a hanging server takes this long, even with a sanitizer or on a busy machine.
 TIMEOUT_S = 30.0
 
@@ -67,7 +70,7 @@ def has_yaml() -> bool:
 def allowed_by_build() -> tuple[str, ...]:
     """Return patterns of lines that any server may write because of how it was built."""
     is_sanitized = is_built_with("address") or is_built_with("thread")
-    return (WAITS_FOR_SANITIZER,) if is_sanitized else ()
+    return (WAITS_FOR_SANITIZER, NO_SANDBOX) if is_sanitized else ()
 
 
 def unassigned_port() -> int:

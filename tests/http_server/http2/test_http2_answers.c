@@ -157,12 +157,9 @@ TEST(space_around_a_value_is_not_sent)
 #define FIELD_N 60000
 
 /* As many bytes of fields as a handler may have: in one, or in the shortest. */
-static void add_fields(struct gs_http_exchange *exchange, void *unused)
+static void add_fields(struct gs_http_exchange *exchange, void *value)
 {
-    static char value[FIELD_N + 1];
-    (void)unused;
     if (exchange->path[1] == 'l') {
-        memset(value, 'v', FIELD_N);
         MUST_EQ(gs_http_set_field(exchange, "x", value), 0);
     } else {
         for (int i = 0; i < FIELDS; i++)
@@ -190,7 +187,9 @@ static void *get_fields(void *unused)
 
 TEST(response_may_have_all_fields_that_a_handler_may_set)
 {
-    serve_with(&(struct gs_http_server){.handler = add_fields}, get_fields);
+    static char value[FIELD_N + 1];
+    memset(value, 'v', FIELD_N);
+    serve_with(&(struct gs_http_server){.handler = add_fields, .data = value}, get_fields);
 }
 
 /* ---- Many at once ---- */
