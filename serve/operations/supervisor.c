@@ -122,7 +122,6 @@ static void on_start_failed(struct serve_supervisor *supervisor, const struct se
                             int status)
 {
     unsigned long long number = one->number;
-    supervisor->starting = SERVE_NO_PLACE;
     supervisor->status = exit_status(status);
     if (one->is_late)
         serve_error("generation %llu was not ready within %s s%s", number,
@@ -164,15 +163,18 @@ static void on_crash(struct serve_supervisor *supervisor, const struct serve_sup
 static void on_ended(struct serve_supervisor *supervisor, unsigned place, int status)
 {
     struct serve_supervised one = supervisor->places[place];
+    bool was_starting = place == supervisor->starting;
+    if (was_starting)
+        supervisor->starting = SERVE_NO_PLACE;
     supervisor->places[place] = (struct serve_supervised){0};
     atomic_store(&supervisor->page->places[place].is_draining, false);
     atomic_store(&supervisor->page->places[place].open, 0);
     gs_sys_close(one.control_fd);
     serve_kept_sockets_close(&one.offered);
     if (supervisor->is_ending) {
-        int ended = exit_status(status);
+        int ended = was_starting ? 0 : exit_status(status); /* it has served nobody */
         supervisor->status = supervisor->status > ended ? supervisor->status : ended;
-    } else if (place == supervisor->starting) {
+    } else if (was_starting) {
         on_start_failed(supervisor, &one, status);
     } else if (place == supervisor->serving) {
         on_crash(supervisor, &one, status);
@@ -255,14 +257,16 @@ static void on_ready(struct serve_supervisor *supervisor, unsigned place)
 {
     unsigned before = supervisor->serving;
     struct serve_supervised *one = &supervisor->places[place];
-    if (place != supervisor->starting || supervisor->is_ending)
+    if (place != supervisor->starting)
+        return;
+    supervisor->starting = SERVE_NO_PLACE;
+    if (supervisor->is_ending)
         return;
     serve_kept_sockets_close(&supervisor->bound);
     supervisor->bound = one->offered;
     one->offered = (struct serve_kept_sockets){0};
     one->since_ns = gs_clock_now();
     supervisor->serving = place;
-    supervisor->starting = SERVE_NO_PLACE;
     supervisor->has_served = true;
     if (before != SERVE_NO_PLACE)
         drain(supervisor, before);

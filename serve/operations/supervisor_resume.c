@@ -10,6 +10,7 @@
 #include <gossamer/clock.h>
 #include <gossamer/sys.h>
 #include <inttypes.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,12 +80,22 @@ static char *make_variable(const struct serve_supervisor *supervisor)
     return NULL;
 }
 
+/* What the next program is still to do: signals that wait are passed on to it. */
+static void pass_wishes_on(const struct serve_supervisor *supervisor)
+{
+    if (supervisor->wants_reload)
+        kill(getpid(), SIGHUP);
+    if (supervisor->wants_upgrade)
+        kill(getpid(), SIGUSR2);
+}
+
 int serve_supervisor_execute(struct serve_supervisor *supervisor)
 {
     char *variable = make_variable(supervisor);
     char **environment = serve_supervisor_make_environment(supervisor->environment, &variable, 1);
     int err = -ENOMEM;
     if (variable && environment) {
+        pass_wishes_on(supervisor);
         set_inherited(supervisor, true);
         execvpe(supervisor->arguments[0], supervisor->arguments, environment);
         err = -errno;

@@ -225,6 +225,74 @@ def test_a_generation_that_fails_or_hangs_leaves_the_one_before(
     server.stop()
 
 
+def secure(tmp_path: Path) -> tuple[Path, tuple[str, ...]]:
+    """Return a certificate, and the arguments that serve with it."""
+    chain, key = make_certificate(tmp_path / "keys", "site")
+    return chain, (
+        "--certificate",
+        str(chain),
+        "--key",
+        str(key),
+        "--listen",
+        "https://127.0.0.1:0",
+    )
+
+
+def replace_by_fifo(file: Path) -> bytes:
+    """Have the next open of the file wait; return what it had."""
+    content = file.read_bytes()
+    file.unlink()
+    os.mkfifo(file)
+    return content
+
+
+def open_fifo(file: Path) -> int:
+    """Open it to write, once a generation waits for that."""
+    for _ in attempts():
+        with contextlib.suppress(OSError):
+            return os.open(file, os.O_WRONLY | os.O_NONBLOCK)
+    raise AssertionError(f"nobody reads {file}")
+
+
+def test_a_stop_while_a_generation_starts_waits_for_the_one_that_serves(
+    serve: Serve, root: Path, tmp_path: Path
+) -> None:
+    chain, arguments = secure(tmp_path)
+    server = supervised(serve, root, *arguments, "--no-defer-accept")
+    with Wire(server.address) as wire:
+        wire.send(request("POST", "/a.txt", Content_Length="5"))
+        wait_until_received(wire)
+        replace_by_fifo(chain)
+        server.send_signal(signal.SIGHUP)
+        writer = open_fifo(chain)
+        server.send_signal(signal.SIGTERM)
+        wait_for(lambda: living(server) == 1, server)
+        wire.send(b"hello")
+        assert wire.response("POST").status == 405
+    os.close(writer)
+    server.stop()
+
+
+def test_a_reload_that_is_asked_for_during_an_upgrade_follows_it(
+    serve: Serve, root: Path, tmp_path: Path
+) -> None:
+    chain, arguments = secure(tmp_path)
+    server = supervised(serve, root, *arguments)
+    content = replace_by_fifo(chain)
+    server.send_signal(signal.SIGUSR2)
+    writer = open_fifo(chain)
+    server.send_signal(signal.SIGHUP)
+    chain.unlink()
+    chain.write_bytes(content)
+    # The supervisor takes the signal before the generation is ready.
+    pending = re.compile(r"ShdPnd:\t0+\n")
+    wait_for(lambda: bool(pending.search(Path(f"/proc/{server.pid}/status").read_text())), server)
+    with os.fdopen(writer, "wb") as out:
+        out.write(content)
+    wait_for_generation(server, 3)
+    server.stop()
+
+
 def test_a_crash_is_followed_by_another_generation(serve: Serve, root: Path) -> None:
     server = supervised(serve, root, "--workers", "2")
     server.expect("generation 1 was killed by signal 9")
