@@ -163,6 +163,7 @@ respond_with(struct gs_http_conn *conn, const struct gs_http_request *request,
         .request = request,
         .conn = conn,
         .fields = page && !page->is_generated ? page->fields : other_fields(conn, request),
+        .has_page_fields = page && !page->is_generated,
         .is_negotiated = page && page->is_negotiated,
         .has_origin = conn->service->site->cors && find_origin(conn->service, request),
         .keep_alive =

@@ -6,6 +6,7 @@
 #include "http/http2.h"
 #include "http/range.h"
 #include "http/redirect.h"
+#include "http/rules.h"
 #include "http/status.h"
 #include "http/token.h"
 
@@ -28,6 +29,14 @@ static void put_decimal(const struct gs_http_response *response, uint64_t value)
                        (struct gs_http_text){digits, gs_http_put_decimal(digits, value)});
 }
 
+/* Without what a rule says of the file that is not sent. */
+static void put_fields_for_error(const struct gs_http_response *response)
+{
+    struct gs_http_text fields = response->fields, line;
+    while (gs_http_rules_next_for_error(&fields, response->service->options.fields, &line))
+        gs_http_output_put(response->output, line);
+}
+
 static void put_head_start(const struct gs_http_response *response, unsigned status)
 {
     put(response, "HTTP/1.1 ");
@@ -38,7 +47,10 @@ static void put_head_start(const struct gs_http_response *response, unsigned sta
         (struct gs_http_text){gs_http_service_date(response->service, response->now_ns),
                               GS_HTTP_DATE_LENGTH});
     put(response, "\r\n");
-    gs_http_output_put(response->output, response->fields);
+    if (status >= 400 && response->has_page_fields && response->service->site->rule_count)
+        put_fields_for_error(response);
+    else
+        gs_http_output_put(response->output, response->fields);
 }
 
 /* The buffer is free again: the fields in it, if any, come first. */

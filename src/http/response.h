@@ -13,6 +13,7 @@ struct gs_http_response {
     const struct gs_http_request *request;
     struct gs_http_conn *conn;
     struct gs_http_text fields; /* lines for its head */
+    bool has_page_fields;       /* they are a page's: not all of them are for errors */
     bool is_quiet;              /* it is not logged */
     bool has_origin;            /* which it depends on (cors.h) */
     bool keep_alive;            /* the connection stays open */

@@ -152,6 +152,34 @@ size_t gs_http_rules_fields(const struct gs_http_site *site, const char *common,
     return n + gs_http_cors_fields(site, out + n);
 }
 
+/* Returns whether one of the lines is this one. */
+static bool has_line(const char *fields, struct gs_http_text line)
+{
+    while (fields && *fields && strncmp(fields, line.bytes, line.n) != 0) {
+        fields = strchr(fields, '\n');
+        fields += fields ? 1 : 0;
+    }
+    return fields && *fields;
+}
+
+/* What all responses have is not about the file. A line ends with its newline. */
+bool gs_http_rules_next_for_error(struct gs_http_text *fields, const char *common,
+                                  struct gs_http_text *ret_line)
+{
+    while (fields->n) {
+        const char *at = fields->bytes;
+        struct gs_http_text line = {at,
+                                    (size_t)((const char *)memchr(at, '\n', fields->n) + 1 - at)};
+        struct line named = {line, (size_t)((const char *)memchr(at, ':', line.n) - at)};
+        fields->bytes += line.n;
+        fields->n -= line.n;
+        *ret_line = line;
+        if (!is_about_file(&named) || has_line(common, line))
+            return true;
+    }
+    return false;
+}
+
 /* ---- The largest of these ---- */
 
 static const char *fields_of(const struct gs_http_site *site, const char *common, unsigned number)

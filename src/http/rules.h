@@ -12,6 +12,11 @@
 size_t gs_http_rules_fields(const struct gs_http_site *site, const char *common,
                             struct gs_http_text path, bool is_file, char *out);
 
+/* Get the next lines of a page's fields that an error may have, too: not what rules say of how long
+ * a cache may keep the file. Returns false at the end. */
+bool gs_http_rules_next_for_error(struct gs_http_text *fields, const char *common,
+                                  struct gs_http_text *ret_line);
+
 /* The most bytes and lines that a response can get. */
 struct gs_http_rules_size {
     size_t bytes, lines;

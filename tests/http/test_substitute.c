@@ -8,7 +8,7 @@ static const struct gs_http_rule rules[] = {
     {"/**", "X-All: 1\r\n"},
     {"/assets/**", "Cache-Control: immutable\r\n"},
     {"/index.html", "Cache-Control: no-cache\r\n"},
-    {"/errors/*", "X-Error: 1\r\n"},
+    {"/errors/*", "X-Error: 1\r\nCache-Control: max-age=9\r\nExpires: 0\r\n"},
 };
 static const struct gs_http_error_page error_pages[] = {
     {404, "errors/404.html"}, {403, "errors/403.txt"},  {405, "errors/405.html"},
@@ -57,6 +57,7 @@ FIXTURE_TEST(an_error_page_keeps_the_status, start(NULL), site_stop())
         CHECK(drive_has_field(&response, "X-Error: 1"));
         CHECK(drive_has_field(&response, "Content-Type: text/html; charset=utf-8"));
         CHECK(!has("Cache-Control") && !has("ETag") && !has("Accept-Ranges") && !has("Last-"));
+        CHECK(!has("Expires"));
         check_page(GET(".hidden"), 404, "not here");
         check_page("DELETE / HTTP/1.1\r\nHost: a\r\n\r\n", 405, "no such method");
         CHECK(drive_has_field(&response, "Allow: GET, HEAD, OPTIONS"));
@@ -71,6 +72,22 @@ FIXTURE_TEST(an_error_page_keeps_the_status, start(NULL), site_stop())
         drive.now_ns += i == 1 ? GS_SECOND : 0;
     }
     CHECK_EQ(drive.counts.client_errors, 4 * 6);
+}
+
+/* A cache would keep the error for as long as the file. */
+FIXTURE_TEST(an_error_is_not_kept_as_its_file_is, start(NULL), site_stop())
+{
+    for (int i = 0; i < 2; i++) {
+        check_page("GET /assets/a.css HTTP/1.1\r\nHost: a\r\nIf-Match: \"x\"\r\n\r\n", 412,
+                   "412 Precondition Failed\n");
+        CHECK(!has("Cache-Control"));
+        check_page("GET /assets/a.css HTTP/1.1\r\nHost: a\r\nRange: bytes=9-\r\n\r\n", 416, "");
+        CHECK(!has("Cache-Control") && has("ETag"));
+        check_page("GET /assets/a.css HTTP/1.1\r\nHost: a\r\nRange: bytes=1-\r\n\r\n", 206, "ss");
+        CHECK(drive_has_field(&response, "Cache-Control: immutable"));
+        check_page("GET /assets/a.css HTTP/1.1\r\nHost: a\r\nIf-None-Match: *\r\n\r\n", 304, "");
+        CHECK(drive_has_field(&response, "Cache-Control: immutable"));
+    }
 }
 
 FIXTURE_TEST(an_error_page_takes_no_conditions_and_no_ranges, start(NULL), site_stop())
