@@ -33,7 +33,8 @@ static bool receive_request(int fd, char *text, size_t size)
 
 static void send_answer(int fd, const char *path)
 {
-    char answer[1000] = "HTTP/1.1 302 Found\r\nLocation: /zip\r\nContent-Length: 0\r\n\r\n";
+    char answer[1000] = "HTTP/1.1 302 Found\r\nLocation: /zip\r\nContent-Length: 0\r\n"
+                        "Set-Cookie: id=1\r\nSet-Cookie: other=2\r\n\r\n";
     size_t n = strlen(answer);
     if (!strncmp(path, "/zip", 4)) {
         n = (size_t)sprintf(answer,
@@ -69,7 +70,7 @@ static ssize_t read_three(void *data, void *bytes, size_t n, uint64_t deadline_n
     return 3;
 }
 
-/* A request with a body in chunks, a redirect, and a coding. Returns 0 or the error. */
+/* A request with a body in chunks, a redirect with cookies, and a coding. Returns 0 or -ENOMEM. */
 static int go(void)
 {
     struct gs_http_client *mine = NULL;
@@ -79,7 +80,7 @@ static int go(void)
     snprintf(url, sizeof url, "http://me:pw@%s/", script_url + 7);
     const struct gs_http_client_request request = {
         .url = url, .read_body = read_three, .data = &left};
-    const struct gs_http_client_options options = {.max_host_connections = 2};
+    const struct gs_http_client_options options = {.max_host_connections = 2, .max_cookies = 10};
     ssize_t err = gs_http_client_new(&options, &mine);
     if (!err)
         err = gs_http_fetch(mine, &request, GS_NEVER, &response);
