@@ -33,8 +33,23 @@
  * fields in responses are in lower case.
  *
  * Redirects are followed. Bodies are decoded (gzip, br, zstd, as far as the library was built with
- * them). Cookies are not kept: a program sets the field Cookie, and reads Set-Cookie. Trailers are
- * ignored.
+ * them). Trailers are ignored.
+ *
+ * Cookies (RFC 6265) are kept, in memory, by a client that has room for them:
+ *
+ *     const struct gs_http_client_options options = {.max_cookies = 300};
+ *
+ * All requests of the client share them, redirects included; programs that act for several users
+ * create a client for each. The URL decides which cookies are sent and accepted. A request that has
+ * the field Cookie sends that alone, and the cookies of its responses are not kept. Secure cookies
+ * are only accepted from https and sent over it, and are not replaced from http. The prefixes
+ * __Secure- and __Host- are honoured; HttpOnly and SameSite have no meaning for a program. A cookie
+ * has at most 4 KiB, with its attributes; a domain has at most 50; the ones that were not used for
+ * the longest time are removed first. The field Cookie has at most 8 KiB.
+ *
+ * The client has no list of public suffixes. With the attribute Domain a host can set cookies for
+ * itself and for its parents of two labels or more, and so also for "co.uk": other hosts there then
+ * get a cookie that is not theirs. Do not keep cookies where such hosts do not trust each other.
  *
  * URLs begin with http:// or https://. A host is a name in ASCII, or an address; IPv6 in brackets.
  * Spaces and control characters are refused; other characters that a URL must not contain are
@@ -87,6 +102,7 @@ struct gs_http_client_options {
     uint64_t connect_timeout_ns;   /* a connection must be made in this time, with its tunnel and
                                     * its handshake, if the deadline is not earlier (no limit) */
     unsigned max_redirects;        /* (10) */
+    unsigned max_cookies;          /* in all; each request looks at all of them (none are kept) */
     uint64_t max_decoded;          /* bytes of a body that is decoded (256 MiB) */
     bool returns_redirects;        /* redirects are returned as responses, not followed */
     bool allows_downgrade;         /* redirects from https to http are followed */
@@ -113,8 +129,8 @@ GS_API void gs_http_client_free(struct gs_http_client *client);
  */
 
 /* All members but the URL may be 0. The client adds Host, Connection, Content-Length and
- * Transfer-Encoding, and, unless the request has them, User-Agent, Accept-Encoding and
- * Authorization. A request with Accept-Encoding or Range gets the body as it was received. */
+ * Transfer-Encoding, and, unless the request has them, User-Agent, Accept-Encoding, Authorization
+ * and Cookie. A request with Accept-Encoding or Range gets the body as it was received. */
 struct gs_http_client_request {
     const char *method; /* NULL: GET; or POST, if there is a body */
     const char *url;
@@ -147,8 +163,8 @@ struct gs_http_response {
  * the caller frees. A status such as 404 is no error.
  *
  * Redirects: 301 and 302 turn POST into GET, and 303 every method but HEAD, without the body; with
- * 307 and 308 the request is repeated as it was. To another scheme, host or port, the fields
- * Authorization and Cookie are not sent. From https to http no redirect is followed
+ * 307 and 308 the request is repeated as it was. To another scheme, host or port, the request's
+ * fields Authorization and Cookie are not sent. From https to http no redirect is followed
  * (allows_downgrade).
  *
  * Returns 0; -EINVAL (the URL, the host, a field or the method is invalid); -EPROTONOSUPPORT

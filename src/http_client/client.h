@@ -24,6 +24,7 @@
 #include <gossamer/list.h>
 #include <gossamer/sync.h>
 
+struct gs_http_client_cookies;
 struct gs_http_client_http2;
 struct gs_tls_engine;
 
@@ -73,6 +74,8 @@ struct gs_http_client_host {
 struct gs_http_client {
     struct gs_http_client_options options; /* with the defaults in place of 0 */
     struct gs_http_client_proxies proxies;
+    struct gs_http_client_cookies *cookies; /* NULL: none are kept */
+    struct gs_mutex cookies_lock;           /* held for no other lock, and across no wait */
     struct gs_mutex lock;
     struct gs_list idle; /* of all hosts, the newest first */
     unsigned idle_count;

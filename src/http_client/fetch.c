@@ -8,6 +8,7 @@
 #include "http/host.h"
 #include "http/token.h"
 #include "http_client/client.h"
+#include "http_client/cookies.h"
 #include "http_client/error.h"
 #include "http_client/response.h"
 
@@ -15,12 +16,13 @@
 #include <gossamer/version.h>
 #include <stdlib.h>
 #include <strings.h>
+#include <time.h>
 
 /* What a body by function is read in. */
 #define PART_MAX (16u << 10)
 
 /* The fields that the client adds. */
-#define ADDED_MAX 4u
+#define ADDED_MAX 5u
 
 struct call {
     struct gs_http_client *client;
@@ -33,6 +35,7 @@ struct call {
     bool asks_decoded;   /* the client has sent Accept-Encoding */
     bool body_failed;    /* the function that gives the body has returned an error */
     char *authorization; /* of the URL; NULL: none */
+    char *cookies;       /* from the jar; NULL: none */
     unsigned redirects;
 
     struct gs_http_url url;
@@ -164,6 +167,53 @@ static bool has_field(const struct call *call, const char *name)
     return gs_http_client_find(call->fields, call->field_count, name);
 }
 
+/* A program that sends cookies itself keeps them itself, also where a redirect leads. */
+static bool uses_cookies(const struct call *call)
+{
+    const struct gs_http_client_request *request = call->request;
+    return call->client->cookies &&
+           !gs_http_client_find(request->fields, request->field_count, "cookie");
+}
+
+static struct gs_http_client_place place_of(const struct call *call)
+{
+    return (struct gs_http_client_place){
+        .host = call->url.host, .target = call->target, .is_https = call->url.is_https};
+}
+
+static int add_cookies(struct call *call)
+{
+    const struct gs_http_client_place place = place_of(call);
+    struct gs_http_client *client = call->client;
+    free(call->cookies);
+    call->cookies = NULL;
+    if (!uses_cookies(call))
+        return 0;
+    gs_mutex_lock(&client->cookies_lock, GS_NEVER);
+    int err = gs_http_client_cookies_write(client->cookies, &place, time(NULL), &call->cookies);
+    gs_mutex_unlock(&client->cookies_lock);
+    if (call->cookies)
+        add_field(call, "Cookie", call->cookies);
+    return err;
+}
+
+static int store_cookies(const struct call *call)
+{
+    const struct gs_http_client_place place = place_of(call);
+    struct gs_http_client *client = call->client;
+    const struct gs_http_field *fields = call->answer.fields;
+    int err = 0;
+    if (!uses_cookies(call))
+        return 0;
+    gs_mutex_lock(&client->cookies_lock, GS_NEVER);
+    for (unsigned i = 0; i < call->answer.field_count && !err; i++)
+        if (!strcasecmp(fields[i].name, "set-cookie"))
+            err =
+                gs_http_client_cookies_store(client->cookies, &place, fields[i].value, time(NULL));
+    gs_mutex_unlock(&client->cookies_lock);
+    return err;
+}
+
 static int make_fields(struct call *call)
 {
     const struct gs_http_client_request *request = call->request;
@@ -191,7 +241,7 @@ static int make_fields(struct call *call)
         add_field(call, "Authorization", call->authorization);
     if (call->proxy && !call->url.is_https && call->proxy->authorization)
         add_field(call, "Proxy-Authorization", call->proxy->authorization);
-    return 0;
+    return add_cookies(call);
 }
 
 /* ---- One attempt ---- */
@@ -303,12 +353,13 @@ static int attempt(struct call *call)
     int err = make_fields(call);
     if (!err)
         err = exchange(call, false);
-    if (!is_broken(err) || !may_repeat(call))
-        return err;
-    bool is_fresh = !call->stream->is_unprocessed;
-    release_stream(call);
-    gs_http_client_error_clear();
-    return exchange(call, is_fresh);
+    if (is_broken(err) && may_repeat(call)) {
+        bool is_fresh = !call->stream->is_unprocessed;
+        release_stream(call);
+        gs_http_client_error_clear();
+        err = exchange(call, is_fresh);
+    }
+    return err ? err : store_cookies(call);
 }
 
 /* ---- Redirects ---- */
@@ -436,6 +487,7 @@ int gs_http_fetch(struct gs_http_client *client, const struct gs_http_client_req
         gs_http_client_fail_plainly(err, call->text ? call->text : request->url);
     release_stream(call);
     free(call->authorization);
+    free(call->cookies);
     free(call->fields);
     free(call->text);
     free(call);

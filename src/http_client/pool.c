@@ -1,4 +1,5 @@
 #include "http_client/client.h"
+#include "http_client/cookies.h"
 #include "http_client/error.h"
 
 #include <assert.h>
@@ -400,6 +401,8 @@ int gs_http_client_new(const struct gs_http_client_options *options,
     int err = gs_http_client_error_init();
     if (!err && !client->options.ignores_proxies)
         err = gs_http_client_proxies_init(&client->proxies);
+    if (!err && client->options.max_cookies)
+        err = gs_http_client_cookies_new(client->options.max_cookies, &client->cookies);
     if (err) {
         gs_http_client_free(client);
         return err;
@@ -418,5 +421,6 @@ void gs_http_client_free(struct gs_http_client *client)
         retire(in_client(client->idle.next), &closing);
     close_all(&closing);
     gs_http_client_proxies_done(&client->proxies);
+    gs_http_client_cookies_free(client->cookies);
     free(client);
 }

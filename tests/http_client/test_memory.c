@@ -35,7 +35,14 @@ static bool receive_request(int fd, char *text, size_t size)
 /* Behind the redirect is a page in gzip, if the library was built with that. */
 static void send_answer(int fd, const char *path)
 {
-    char answer[1000] = "HTTP/1.1 302 Found\r\nLocation: /page\r\nContent-Length: 0\r\n\r\n";
+    char answer[1000] = "HTTP/1.1 302 Found
+Location: /page
+Content-Length: 0
+"
+                        "Set-Cookie: id=1
+Set-Cookie: other=2
+
+";
     size_t n = strlen(answer);
     bool is_page = !strncmp(path, "/page", 5);
     if (is_page && gs_http_client_can_decode("gzip")) {
@@ -74,8 +81,14 @@ static ssize_t read_three(void *data, void *bytes, size_t n, uint64_t deadline_n
     return 3;
 }
 
-/* A request with a body in chunks, a redirect, and a coding if there is one. Returns 0 or the
- * error. */
+    char answer[1000] = "HTTP/1.1 302 Found
+Location: /page
+Content-Length: 0
+"
+                        "Set-Cookie: id=1
+Set-Cookie: other=2
+
+";
 static int go(void)
 {
     struct gs_http_client *mine = NULL;
@@ -85,7 +98,7 @@ static int go(void)
     snprintf(url, sizeof url, "http://me:pw@%s/", script_url + 7);
     const struct gs_http_client_request request = {
         .url = url, .read_body = read_three, .data = &left};
-    const struct gs_http_client_options options = {.max_host_connections = 2};
+    const struct gs_http_client_options options = {.max_host_connections = 2, .max_cookies = 10};
     ssize_t err = gs_http_client_new(&options, &mine);
     if (!err)
         err = gs_http_fetch(mine, &request, GS_NEVER, &response);

@@ -75,7 +75,7 @@ def proxying() -> Iterator[tuple[subprocess.Popen[str], Callable[[], http.client
                 origin.server_close()
 
 
-def test_requests_and_responses_are_passed_on() -> None:
+def test_reverse_proxy_passes_requests_and_responses_on() -> None:
     with proxying() as (proxy, connect):
         client = connect()
         for _ in range(4):
@@ -97,7 +97,7 @@ def test_requests_and_responses_are_passed_on() -> None:
         assert proxy.wait(60) == 0
 
 
-def test_bodies_are_passed_on_and_not_sent_twice() -> None:
+def test_reverse_proxy_passes_bodies_on_and_does_not_send_them_twice() -> None:
     with proxying() as (_, connect):
         statuses = set()
         for body in (LARGE, iter([b"in", b"parts"])) * 2:
@@ -111,7 +111,7 @@ def test_bodies_are_passed_on_and_not_sent_twice() -> None:
         assert statuses == {201, 502}
 
 
-def test_a_response_that_is_cut_off_is_not_taken_for_a_whole_one() -> None:
+def test_reverse_proxy_does_not_take_a_response_that_is_cut_off_for_a_whole_one() -> None:
     with proxying() as (_, connect):
         client = connect()
         client.request("GET", "/cut")

@@ -21,9 +21,13 @@ def program_of(source: Path) -> str:
     return source.name.removesuffix(".c").replace(".", "_")
 
 
+# Whole programs, rather than examples of one thing.
+PROGRAMS = ("reverse_proxy.c",)
+
+
 @pytest.mark.parametrize("source", SOURCES, ids=program_of)
-def test_an_example_is_under_80_lines_and_has_a_test(source: Path) -> None:
-    assert len(source.read_text().splitlines()) < 80
+def test_an_example_is_short_and_has_a_test(source: Path) -> None:
+    assert len(source.read_text().splitlines()) < (200 if source.name in PROGRAMS else 80)
     tests = "".join(file.read_text() for file in Path(__file__).parent.glob("test_example*.py"))
     assert f"\ndef test_{program_of(source)}_" in tests
 

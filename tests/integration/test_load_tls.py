@@ -151,6 +151,7 @@ class Halves(TlsSocket):
         self.plain = plain
         self.incoming, self.outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self.tls = context.wrap_bio(self.incoming, self.outgoing, server_side=True)
+        self.lock = threading.Lock()
         self.run(self.tls.do_handshake)
 
     def flush(self) -> None:

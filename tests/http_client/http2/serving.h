@@ -65,6 +65,10 @@ static inline void obey(struct gs_http_exchange *exchange, void *unused)
     if (!strcmp(path, "/hello")) {
         (void)!gs_http_set_field(exchange, "X-Field", "value");
         (void)!gs_http_respond(exchange, 200, "text/plain", "hello", 5);
+    } else if (!strcmp(path, "/cookie")) {
+        const char *cookie = gs_http_field(exchange, "cookie");
+        (void)!gs_http_set_field(exchange, "Set-Cookie", "id=1; Path=/");
+        (void)!gs_http_respond(exchange, 200, NULL, cookie, cookie ? strlen(cookie) : 0);
     } else if (!strcmp(path, "/empty")) {
         (void)!gs_http_respond(exchange, 204, NULL, NULL, 0);
     } else if (!strcmp(path, "/large")) {

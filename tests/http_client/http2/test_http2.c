@@ -20,6 +20,13 @@ SERVE_TEST(a_page_is_got_with_its_status_and_fields, {0})
     must_end_with(response, "");
 }
 
+SERVE_TEST(cookies_are_sent_back, {0})
+{
+    new_client(&(struct gs_http_client_options){.assumes_http2 = true, .max_cookies = 10});
+    must_get("/cookie", "");
+    must_get("/cookie", "id=1");
+}
+
 SERVE_TEST(head_has_a_length_and_no_body, {0})
 {
     const struct gs_http_client_request request = {.method = "HEAD", .url = url_of("/hello")};

@@ -208,6 +208,17 @@ TLS_TEST(a_redirect_to_http_is_followed_only_if_that_is_allowed)
     MUST_EQ(get_error("/"), -ECONNREFUSED);
 }
 
+TLS_TEST(secure_cookies_are_sent_back)
+{
+    new_client(&(struct gs_http_client_options){.tls = client_context, .max_cookies = 10});
+    tls_reply = "HTTP/1.1 200 OK\r\nSet-Cookie: __Host-id=1; Secure; Path=/\r\n"
+                "Content-Length: 2\r\n\r\nok";
+    request_count = 0;
+    must_get("/", "ok");
+    must_get("/", "ok");
+    MUST_CONTAIN(seen[1], "\r\nCookie: __Host-id=1\r\n");
+}
+
 /* ---- Sessions ---- */
 
 TLS_TEST(later_connections_to_a_host_resume_sessions)
