@@ -45,7 +45,7 @@ struct gs_http_page {
     uint8_t coding;       /* enum gs_http_coding: that of this page */
     uint8_t compressible; /* the set of codings that the compressor has for it */
     uint8_t pending;      /* of these: what may still be asked for */
-    uint32_t choice_id;   /* of struct gs_http_accepting: whose choice is below; 0: nobody's */
+    uint64_t choice_id;   /* of struct gs_http_accepting: whose choice is below; 0: nobody's */
     struct gs_http_page *choice;
     struct gs_http_page *variants[GS_HTTP_CODINGS]; /* references; NULL: none, as of the first */
 

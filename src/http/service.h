@@ -16,7 +16,7 @@
 /* What a value of Accept-Encoding means: there are few values, and many requests. */
 struct gs_http_accepting {
     struct gs_http_accepted accepted;
-    uint32_t id;  /* never again of another value */
+    uint64_t id;  /* never again of another value: clients could make 32 bits wrap around */
     uint8_t size; /* of the value, and 1 */
     char value[47];
 };
@@ -64,7 +64,7 @@ struct gs_http_service {
     char page_name[GS_HTTP_PATTERN_MAX + 3];         /* of the page in place of what it wanted */
     struct gs_http_range ranges[GS_HTTP_RANGES_MAX]; /* of the request that is being handled */
     struct gs_http_accepting accepting;              /* the same, if it is not below */
-    uint32_t accepting_id;                           /* the last */
+    uint64_t accepting_id;                           /* the last */
     struct gs_http_accepting acceptings[GS_HTTP_ACCEPTINGS];
 };
 

@@ -114,7 +114,7 @@ static const struct gs_http_accepting *find_accepting(struct gs_http_service *se
                                                       const struct gs_http_request *request)
 {
     static const struct gs_http_accepting any = {
-        .accepted = GS_HTTP_ACCEPTED_ANY, .id = UINT32_MAX, .size = 1};
+        .accepted = GS_HTTP_ACCEPTED_ANY, .id = UINT64_MAX, .size = 1};
     struct gs_http_text value = request->accept_encoding;
     const struct gs_http_accepting *accepting = &service->acceptings[value.n % GS_HTTP_ACCEPTINGS];
     if (!value.bytes)

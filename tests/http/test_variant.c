@@ -118,6 +118,18 @@ SIBLING_TEST(smallest_of_the_accepted_siblings_is_sent)
     CHECK_EQ(drive.service->cache.count, 1);
 }
 
+/* After so many values of Accept-Encoding, the choice is still the own one. */
+SIBLING_TEST(choice_is_not_that_for_an_earlier_client)
+{
+    write_siblings();
+    check_variant(GET("a.css"), NULL, text);
+    drive.service->accepting_id = UINT32_MAX - 1;
+    check_variant(ACCEPT("a.css", "gzip;q=0.7"), "gzip", "gzipped.");
+    check_variant(ACCEPT("a.css", "br;q=0.7"), "br", "brotli");
+    check_variant(ACCEPT("a.css", "zstd;q=0.7"), "zstd", "zstandard");
+    check_variant(GET("a.css"), NULL, text);
+}
+
 SIBLING_TEST(lines_of_accept_encoding_are_one_list)
 {
     write_siblings();
