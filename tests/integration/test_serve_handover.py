@@ -293,6 +293,16 @@ def test_a_reload_that_is_asked_for_during_an_upgrade_follows_it(
     server.stop()
 
 
+def test_it_works_with_few_descriptors(serve: Serve, root: Path) -> None:
+    few = ("prlimit", "--nofile=32")
+    server = serve(root, "--supervise", "--log-level", "info", prefix=few)
+    server.allow(ENDED)
+    server.allow(SERVES.pattern)
+    server.allow("--poller auto")
+    wait_for_generation(server, 1)
+    server.stop()
+
+
 def test_a_crash_is_followed_by_another_generation(serve: Serve, root: Path) -> None:
     server = supervised(serve, root, "--workers", "2")
     server.expect("generation 1 was killed by signal 9")
