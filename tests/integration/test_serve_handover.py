@@ -29,6 +29,7 @@ def supervised(serve: Serve, root: Path, *arguments: str, clients: int = 8) -> S
     server.allow(ENDED)
     server.allow(SERVES.pattern)
     server.allow("--poller auto")
+    server.allow("there is no sandbox: the program is built with a sanitizer")
     wait_for_generation(server, 1)
     return server
 
@@ -299,6 +300,7 @@ def test_it_works_with_few_descriptors(serve: Serve, root: Path) -> None:
     server.allow(ENDED)
     server.allow(SERVES.pattern)
     server.allow("--poller auto")
+    server.allow("there is no sandbox: the program is built with a sanitizer")
     wait_for_generation(server, 1)
     server.stop()
 
