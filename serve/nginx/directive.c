@@ -73,15 +73,16 @@ static int read_word(struct parser *parser, const char **ret_word)
 
 static int parse_block(struct parser *parser, struct serve_directives *into);
 
-static struct serve_directive *add(struct parser *parser, struct serve_directives *into)
+static int add(struct parser *parser, struct serve_directives *into,
+               const struct serve_directive *directive)
 {
     struct serve_directive *items =
         serve_arena_grow(parser->reader->arena, into->items, into->count, sizeof *items);
     if (!items)
-        return NULL;
+        return -ENOMEM;
     into->items = items;
-    items[into->count] = (struct serve_directive){.file = parser->file, .line = parser->line};
-    return &items[into->count++];
+    items[into->count++] = *directive;
+    return 0;
 }
 
 static int read_words(struct parser *parser, struct serve_directive *directive)
@@ -107,22 +108,22 @@ static int read_words(struct parser *parser, struct serve_directive *directive)
     }
 }
 
-/* Put the directives of the files in place of the directive, which is the last. */
-static int include(struct parser *parser, struct serve_directives *into)
+/* Put the directives of the files in place of the directive. */
+static int include(struct parser *parser, struct serve_directives *into,
+                   const struct serve_directive *directive)
 {
-    struct serve_directive directive = into->items[--into->count];
     struct serve_directive_reader *reader = parser->reader;
     char pattern[4200];
     glob_t found;
-    bool is_absolute = directive.words[1][0] == '/';
+    bool is_absolute = directive->words[1][0] == '/';
     snprintf(pattern, sizeof pattern, "%s%s%s", is_absolute ? "" : reader->folder,
-             is_absolute ? "" : "/", directive.words[1]);
+             is_absolute ? "" : "/", directive->words[1]);
     if (glob(pattern, 0, NULL, &found)) {
-        reader->report->file = directive.file;
+        reader->report->file = directive->file;
         if (!strpbrk(pattern, "*?["))
-            serve_report_add(reader->report, directive.line,
+            serve_report_add(reader->report, directive->line,
                              "include %s: there is no such file; its directives are left out",
-                             directive.words[1]);
+                             directive->words[1]);
         return 0;
     }
     int err = 0;
@@ -130,12 +131,8 @@ static int include(struct parser *parser, struct serve_directives *into)
         struct serve_directives inner = {0};
         char *name = serve_arena_copy(reader->arena, found.gl_pathv[i], strlen(found.gl_pathv[i]));
         err = name ? serve_directives_read(reader, name, &inner) : -ENOMEM;
-        for (size_t k = 0; k < inner.count && !err; k++) {
-            struct serve_directive *added = add(parser, into);
-            if (added)
-                *added = inner.items[k];
-            err = added ? 0 : -ENOMEM;
-        }
+        for (size_t k = 0; k < inner.count && !err; k++)
+            err = add(parser, into, &inner.items[k]);
     }
     globfree(&found);
     return err;
@@ -143,26 +140,24 @@ static int include(struct parser *parser, struct serve_directives *into)
 
 static int parse_directive(struct parser *parser, struct serve_directives *into)
 {
-    struct serve_directive *directive = add(parser, into);
-    int err = directive ? read_words(parser, directive) : -ENOMEM;
+    struct serve_directive directive = {.file = parser->file, .line = parser->line};
+    int err = read_words(parser, &directive);
     if (err)
         return err;
     char end = *parser->at++;
-    if (!directive->word_count || end == '}')
+    if (!directive.word_count || end == '}')
         return complain(parser, "there is no directive before this: remove it, or add ;");
     if (end == '{') {
-        directive->has_block = true;
+        directive.has_block = true;
         if (++parser->depth > DEPTH_MAX)
             return complain(parser, "blocks are too deep in each other: at most 16");
-        size_t own = into->count - 1;
-        struct serve_directives block = {0};
-        err = parse_block(parser, &block);
-        into->items[own].block = block;
+        err = parse_block(parser, &directive.block);
         parser->depth--;
-        return err;
+        return err ? err : add(parser, into, &directive);
     }
-    bool is_include = !strcmp(directive->words[0], "include") && directive->word_count == 2;
-    return is_include && parser->follows ? include(parser, into) : 0;
+    bool is_include = !strcmp(directive.words[0], "include") && directive.word_count == 2;
+    return is_include && parser->follows ? include(parser, into, &directive)
+                                         : add(parser, into, &directive);
 }
 
 /* Until the end of the block, or of the file. */

@@ -407,18 +407,22 @@ static uint64_t time_to_wait(const struct serve_supervisor *supervisor)
     return until_ns == GS_NEVER ? GS_NEVER : until_ns > now_ns ? until_ns - now_ns : 0;
 }
 
-/* A closed control socket belongs to a process that ends, which SIGCHLD reports. */
+/* A closed control socket belongs to a process that ends, which SIGCHLD reports. Only those in use
+ * are listed: poll takes no more entries than RLIMIT_NOFILE allows descriptors. */
 static void wait_and_act(struct serve_supervisor *supervisor)
 {
     struct pollfd polls[SERVE_GENERATIONS_MAX + 1] = {
         {.fd = supervisor->signal_fd, .events = POLLIN}};
+    unsigned places[SERVE_GENERATIONS_MAX], count = 0;
     for (unsigned i = 0; i < SERVE_GENERATIONS_MAX; i++)
-        polls[i + 1] = (struct pollfd){
-            .fd = supervisor->places[i].number ? supervisor->places[i].control_fd : -1,
-            .events = POLLIN};
-    gs_sys_poll(polls, SERVE_GENERATIONS_MAX + 1, time_to_wait(supervisor));
-    for (unsigned i = 0; i < SERVE_GENERATIONS_MAX; i++)
-        while (polls[i + 1].revents & POLLIN && take_message(supervisor, i))
+        if (supervisor->places[i].number) {
+            places[count++] = i;
+            polls[count] =
+                (struct pollfd){.fd = supervisor->places[i].control_fd, .events = POLLIN};
+        }
+    gs_sys_poll(polls, count + 1, time_to_wait(supervisor));
+    for (unsigned i = 0; i < count; i++)
+        while (polls[i + 1].revents & POLLIN && take_message(supervisor, places[i]))
             ;
     take_signals(supervisor);
     check_start(supervisor);

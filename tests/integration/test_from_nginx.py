@@ -6,10 +6,11 @@ files again: GOSSAMER_WRITE=1.
 
 import os
 import re
+import subprocess
 from pathlib import Path
 
 import pytest
-from server import ROOT, has_yaml, run_serve
+from server import ROOT, has_yaml, program, run_serve
 
 FOLDER = ROOT / "tests/integration/nginx"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.conf"))
@@ -47,6 +48,16 @@ def test_what_it_becomes_is_accepted(name: str, tmp_path: Path) -> None:
     file.write_text(text)
     done = run_serve("--config", str(file), "--print-config")
     assert done.returncode == 0, done.stderr
+
+
+def test_files_that_do_not_exist_take_no_memory(tmp_path: Path) -> None:
+    file = tmp_path / "nginx.conf"
+    file.write_text("http {" + "a b;" * 4096 + "include none*;" * 4000 + "}")
+    done = subprocess.Popen(  # its memory is measured, not that of all children
+        [program(), "serve", "--from-nginx", str(file)], stderr=subprocess.DEVNULL
+    )
+    _, _, usage = os.wait4(done.pid, 0)
+    assert usage.ru_maxrss < 600 << 10
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ def supervised(serve: Serve, root: Path, *arguments: str, clients: int = 8) -> S
     server.allow(ENDED)
     server.allow(SERVES.pattern)
     server.allow("--poller auto")
+    server.allow("there is no sandbox: the program is built with a sanitizer")
     wait_for_generation(server, 1)
     return server
 
@@ -290,6 +291,17 @@ def test_a_reload_that_is_asked_for_during_an_upgrade_follows_it(
     with os.fdopen(writer, "wb") as out:
         out.write(content)
     wait_for_generation(server, 3)
+    server.stop()
+
+
+def test_it_works_with_few_descriptors(serve: Serve, root: Path) -> None:
+    few = ("prlimit", "--nofile=32")
+    server = serve(root, "--supervise", "--log-level", "info", prefix=few)
+    server.allow(ENDED)
+    server.allow(SERVES.pattern)
+    server.allow("--poller auto")
+    server.allow("there is no sandbox: the program is built with a sanitizer")
+    wait_for_generation(server, 1)
     server.stop()
 
 
