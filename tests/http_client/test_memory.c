@@ -35,14 +35,8 @@ static bool receive_request(int fd, char *text, size_t size)
 /* Behind the redirect is a page in gzip, if the library was built with that. */
 static void send_answer(int fd, const char *path)
 {
-    char answer[1000] = "HTTP/1.1 302 Found
-Location: /page
-Content-Length: 0
-"
-                        "Set-Cookie: id=1
-Set-Cookie: other=2
-
-";
+    char answer[1000] = "HTTP/1.1 302 Found\r\nLocation: /page\r\nContent-Length: 0\r\n"
+                        "Set-Cookie: id=1\r\nSet-Cookie: other=2\r\n\r\n";
     size_t n = strlen(answer);
     bool is_page = !strncmp(path, "/page", 5);
     if (is_page && gs_http_client_can_decode("gzip")) {
