@@ -75,14 +75,8 @@ static ssize_t read_three(void *data, void *bytes, size_t n, uint64_t deadline_n
     return 3;
 }
 
-    char answer[1000] = "HTTP/1.1 302 Found
-Location: /page
-Content-Length: 0
-"
-                        "Set-Cookie: id=1
-Set-Cookie: other=2
-
-";
+/* A request with a body in chunks, a redirect, and a coding if there is one. Returns 0 or the
+ * error. */
 static int go(void)
 {
     struct gs_http_client *mine = NULL;
