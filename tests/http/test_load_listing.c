@@ -23,7 +23,7 @@ static void make_root(enum gs_http_listing_format format)
     memset(root + strlen(root) - 6, 'X', 6); /* the one before is gone */
     CHECK(mkdtemp(root));
     site.root_fd = open(root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    site.listing = format;
+    site.listing = (uint8_t)format;
     CHECK(site.root_fd >= 0);
     touch("a");
 }
