@@ -36,6 +36,7 @@ static void must_refuse(const struct gs_websocket_options *client)
 {
     struct gs_websocket *socket;
     has_refused = (struct gs_semaphore){0};
+    synchronise();
     MUST_EQ(dial_with(client, "/", &socket), -ECONNREFUSED);
     MUST_EQ(gs_semaphore_wait(&has_refused, patience()), 0);
 }
