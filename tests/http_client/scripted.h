@@ -117,8 +117,9 @@ struct accepted {
 static inline void *serve_accepted(void *argument)
 {
     struct accepted accepted = *(struct accepted *)argument;
-    synchronise();
+    gs_mutex_lock(&script_lock, GS_NEVER);
     void (*serve)(int, unsigned) = script.serve;
+    gs_mutex_unlock(&script_lock);
     free(argument);
     if (serve)
         serve(accepted.fd, accepted.number);
