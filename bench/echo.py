@@ -6,15 +6,14 @@ first; this script builds the programs in Go and Rust.
 """
 
 import contextlib
-import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
+from building import build_cargo, build_go
 from results import Results, options
 from running import cpu_us, running
 
@@ -32,16 +31,9 @@ PIECES_PER_ROUND = 5
 
 
 def build(folder: Path) -> None:
-    """Build the programs whose compilers are installed; a program that fails to build is absent."""
-    environment = {**os.environ, "GO111MODULE": "off"}
-    if go := shutil.which("go"):
-        command = [go, "build", "-o", str(folder / GO), "main.go"]
-        subprocess.run(command, cwd=HERE / "echo/go", env=environment, check=False)
-    if cargo := shutil.which("cargo"):
-        target = folder / "cargo"
-        command = [cargo, "build", "--release", "--locked", "--target-dir", str(target)]
-        if not subprocess.run(command, cwd=HERE / "echo/tokio", check=False).returncode:
-            shutil.copy(target / "release/echo", folder / TOKIO)
+    """Build the programs whose compilers are installed."""
+    build_go(HERE / "echo/go", folder / GO)
+    build_cargo(HERE / "echo/tokio", folder / TOKIO)
 
 
 def commands(folder: Path) -> dict[str, list[str]]:

@@ -6,14 +6,13 @@ script builds the program in Go.
 """
 
 import contextlib
-import os
 import random
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from building import build_go
 from results import Results, options
 from running import cpu_us, running
 
@@ -30,10 +29,7 @@ LIMIT = 0.5
 def build(folder: Path) -> Path | None:
     """Build the client in Go, if its compiler is installed."""
     program = folder / GO
-    if go := shutil.which("go"):
-        command = [go, "build", "-o", str(program), "main.go"]
-        environment = {**os.environ, "GO111MODULE": "off"}
-        subprocess.run(command, cwd=HERE / "fetch/go", env=environment, check=False)
+    build_go(HERE / "fetch/go", program)
     return program if program.exists() else None
 
 

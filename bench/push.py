@@ -12,12 +12,12 @@ and gets their packages.
 
 import contextlib
 import resource
-import shutil
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+from building import build_cargo, build_go
 from results import Results, options
 from running import running
 
@@ -38,15 +38,9 @@ FILES_KEPT = 100
 
 
 def build(folder: Path) -> None:
-    """Build the programs whose compilers are installed; a program that fails to build is absent."""
-    if go := shutil.which("go"):
-        command = [go, "build", "-mod=readonly", "-o", str(folder / "go"), "."]
-        subprocess.run(command, cwd=HERE / "push/go", check=False)
-    if cargo := shutil.which("cargo"):
-        target = folder / "cargo"
-        command = [cargo, "build", "--release", "--locked", "--target-dir", str(target)]
-        if not subprocess.run(command, cwd=HERE / "push/tokio", check=False).returncode:
-            shutil.copy(target / "release/push", folder / TOKIO)
+    """Build the programs whose compilers are installed."""
+    build_go(HERE / "push/go", folder / "go", "-mod=readonly")
+    build_cargo(HERE / "push/tokio", folder / TOKIO)
 
 
 def commands(folder: Path) -> dict[str, list[str]]:

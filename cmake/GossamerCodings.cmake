@@ -1,60 +1,39 @@
-# The libraries that decode bodies for the HTTP client, and compress messages of WebSocket: GS_HTTP_CODING_LIBS with their targets,
-# and gs_http_codings(TARGET), which tells the target of them. A coding whose library is missing is left out.
+# The libraries of codings, each of which is left out if it is missing. gs_http_codings(TARGET) tells a target of those that decode
+# bodies for the HTTP client, and compress messages of WebSocket; gs_http_encoders(TARGET) of those that compress what
+# `gossamer serve` sends. GS_HTTP_CODING_LIBS are the former.
 
 set(GS_HTTP_CODING_LIBS)
-set(GS_HTTP_CODINGS)
+set(GS_ENCODE_CODING_LIBS)
 
-# gs_coding(NAME HEADER PACKAGE LIBRARY...)
-function(gs_coding name header package)
+# gs_coding(USE NAME HEADER PACKAGE LIBRARY...): USE is HTTP or ENCODE, and the definition GS_USE_NAME.
+function(gs_coding use name header package)
     gs_find_optional(libraries ${header} ${ARGN})
     if(NOT libraries)
-        message(STATUS "the HTTP client decodes no ${name}: install ${package}")
+        message(STATUS "codings: no ${name} (${use}): install ${package}")
         return()
     endif()
-    set(GS_HTTP_CODING_LIBS ${GS_HTTP_CODING_LIBS} ${libraries} PARENT_SCOPE)
-    set(GS_HTTP_CODINGS ${GS_HTTP_CODINGS} GS_HTTP_${name} PARENT_SCOPE)
+    set(GS_${use}_CODING_LIBS ${GS_${use}_CODING_LIBS} ${libraries} PARENT_SCOPE)
+    set(GS_${use}_CODINGS ${GS_${use}_CODINGS} GS_${use}_${name} PARENT_SCOPE)
 endfunction()
 
 if(GOSSAMER_BUILD_CODINGS)
-    gs_coding(GZIP zlib.h zlib1g-dev z)
-    gs_coding(BROTLI brotli/decode.h libbrotli-dev brotlidec brotlicommon) # which the first needs where it is static
-    gs_coding(ZSTD zstd.h libzstd-dev zstd)
+    gs_coding(HTTP GZIP zlib.h zlib1g-dev z)
+    gs_coding(HTTP BROTLI brotli/decode.h libbrotli-dev brotlidec brotlicommon) # which the first needs where it is static
+    gs_coding(HTTP ZSTD zstd.h libzstd-dev zstd)
+    gs_coding(ENCODE GZIP libdeflate.h libdeflate-dev deflate)
+    gs_coding(ENCODE BROTLI brotli/encode.h libbrotli-dev brotlienc brotlicommon)
+    gs_coding(ENCODE ZSTD zstd.h libzstd-dev zstd)
 endif()
+
+function(gs_use_codings use target)
+    target_compile_definitions(${target} PRIVATE ${GS_${use}_CODINGS})
+    target_link_libraries(${target} PUBLIC ${GS_${use}_CODING_LIBS})
+endfunction()
 
 function(gs_http_codings target)
-    target_compile_definitions(${target} PRIVATE ${GS_HTTP_CODINGS})
-    target_link_libraries(${target} PUBLIC ${GS_HTTP_CODING_LIBS})
+    gs_use_codings(HTTP ${target})
 endfunction()
-
-# gs_http_encoders(TARGET) tells it of the libraries that compress what `gossamer serve` sends, as far as they are there.
-set(GS_ENCODER_LIBS)
-set(GS_ENCODERS)
-
-# gs_encoder(NAME HEADER PACKAGE LIBRARY...)
-function(gs_encoder name header package)
-    gs_find_optional(libraries ${header} ${ARGN})
-    if(NOT libraries)
-        message(STATUS "gossamer serve compresses no ${name}: install ${package}")
-        return()
-    endif()
-    set(GS_ENCODER_LIBS ${GS_ENCODER_LIBS} ${libraries} PARENT_SCOPE)
-    set(GS_ENCODERS ${GS_ENCODERS} GS_ENCODE_${name} PARENT_SCOPE)
-endfunction()
-
-if(GOSSAMER_BUILD_CODINGS)
-    gs_encoder(GZIP libdeflate.h libdeflate-dev deflate)
-    gs_encoder(BROTLI brotli/encode.h libbrotli-dev brotlienc)
-    if("GS_HTTP_ZSTD" IN_LIST GS_HTTP_CODINGS)
-        list(APPEND GS_ENCODER_LIBS zstd::zstd)
-        list(APPEND GS_ENCODERS GS_ENCODE_ZSTD)
-    endif()
-    # Which the encoder needs where it is static.
-    if("GS_HTTP_BROTLI" IN_LIST GS_HTTP_CODINGS)
-        list(APPEND GS_ENCODER_LIBS brotlicommon::brotlicommon)
-    endif()
-endif()
 
 function(gs_http_encoders target)
-    target_compile_definitions(${target} PRIVATE ${GS_ENCODERS})
-    target_link_libraries(${target} PUBLIC ${GS_ENCODER_LIBS})
+    gs_use_codings(ENCODE ${target})
 endfunction()

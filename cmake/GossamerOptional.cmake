@@ -13,9 +13,11 @@ function(gs_find_optional var header)
         endif()
     endforeach()
     foreach(library ${ARGN})
-        add_library(${library}::${library} UNKNOWN IMPORTED GLOBAL)
-        set_target_properties(${library}::${library} PROPERTIES
-            IMPORTED_LOCATION ${GS_${library}_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${GS_${first}_INCLUDE_DIR})
+        if(NOT TARGET ${library}::${library}) # as for another user of it
+            add_library(${library}::${library} UNKNOWN IMPORTED GLOBAL)
+            set_target_properties(${library}::${library} PROPERTIES
+                IMPORTED_LOCATION ${GS_${library}_LIBRARY} INTERFACE_INCLUDE_DIRECTORIES ${GS_${first}_INCLUDE_DIR})
+        endif()
         list(APPEND targets ${library}::${library})
     endforeach()
     set(${var} ${targets} PARENT_SCOPE)

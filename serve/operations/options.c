@@ -7,6 +7,7 @@
 #include "serve/operations/options_codings.h"
 #include "serve/operations/options_file.h"
 #include "serve/operations/options_limits.h"
+#include "serve/operations/options_tls.h"
 #include "serve/operations/poller.h"
 
 #include <errno.h>
@@ -329,42 +330,9 @@ static int choose_pages(void)
     return 0;
 }
 
-/* Of what each certificate has, or none. */
-static int check_counts(void)
-{
-    const struct cli_list *lists[] = {&parsed.keys, &parsed.ocsp};
-    for (int i = 0; i < 2; i++)
-        if (lists[i]->count && lists[i]->count != parsed.certificates.count)
-            return serve_options_refuse("--%s: there are %zu for %zu certificates",
-                                        i ? "ocsp" : "key", lists[i]->count,
-                                        parsed.certificates.count);
-    return 0;
-}
-
 static int choose_certificates(void)
 {
-    size_t https = 0;
-    if (!parsed.listen.count && getenv("LISTEN_FDS"))
-        return check_counts(); /* the names of inherited sockets say which have TLS (listening.c) */
-    for (size_t i = 0; i < parsed.listen.count; i++)
-        https += !strncmp(parsed.listen.items[i], "https:", strlen("https:"));
-    if (https && !parsed.certificates.count)
-        return serve_options_refuse("--listen https://... needs --certificate and --key");
-    if (!https && parsed.certificates.count)
-        return serve_options_refuse("--certificate: no --listen begins with https://");
-    if ((parsed.redirects || parsed.hsts_ns) && !https)
-        return serve_options_refuse("--%s: no --listen begins with https://",
-                                    parsed.redirects ? "redirect-https" : "hsts");
-    if (words.clients.logs_tls && (!https || !parsed.access_log))
-        return serve_options_refuse("--log-tls needs --access-log, and --listen https://...");
-    if (parsed.hsts_ns && !parsed.redirects && https < parsed.listen.count)
-        return serve_options_refuse("--hsts needs --redirect-https, or https:// everywhere");
-    if (parsed.users && !https && !parsed.users_without_tls)
-        return serve_options_refuse("--users needs --listen https://..., or "
-                                    "--users-without-tls, for instance behind a proxy");
-    if (parsed.is_modern && !https)
-        return serve_options_refuse("--tls-modern: no --listen begins with https://");
-    return check_counts();
+    return serve_options_choose_tls(&parsed, words.clients.logs_tls);
 }
 
 static void choose_poller_by_measurements(void)

@@ -4,21 +4,12 @@
 #define GS_SERVE_SUPERVISOR_STATE_H
 
 #include "serve/operations/generation.h"
+#include "serve/operations/kept_sockets.h"
 #include "serve/operations/notify.h"
 
 #include <sys/types.h>
 
 #define SERVE_NO_PLACE UINT32_MAX
-
-struct serve_kept_socket {
-    int fd;
-    char *name; /* NULL: it was bound by a generation */
-};
-
-struct serve_kept_sockets {
-    struct serve_kept_socket *items;
-    unsigned count;
-};
 
 /* The life of one: starting (its place is `starting`), serving, draining. */
 struct serve_supervised {
@@ -47,11 +38,6 @@ struct serve_supervisor {
     uint64_t restart_ns, backoff_ns; /* after a crash; GS_NEVER: none is due */
     int status;
 };
-
-/* Returns 0 or -ENOMEM; takes fd, and closes it if it fails. */
-GS_MUST_CHECK int serve_kept_sockets_add(struct serve_kept_sockets *sockets, int fd,
-                                         const char *name);
-void serve_kept_sockets_close(struct serve_kept_sockets *sockets);
 
 /* Fork and execute a generation into this free place: of the program that runs, or, for an upgrade,
  * of the one on disk. Returns 0 or -errno. */

@@ -7,9 +7,7 @@
 
 #include <stdlib.h>
 
-/* A peer that has got its last response may send on, or take the rest of what is queued, as long as
- * it does so fast enough in each window; at most until LINGER_MAX_NS. */
-#define LINGER_WINDOW_NS (5 * GS_SECOND)
+/* How long a peer that has got its last response may send on, or take the rest. */
 #define LINGER_MAX_NS (30 * GS_SECOND)
 
 /* ---- Input: requests in the received bytes; what cannot be handled yet is buffered ---- */
@@ -234,7 +232,7 @@ static inline uint64_t phase_timeout(const struct gs_http_conn *conn, enum gs_ht
     case GS_HTTP_PHASE_DRAINING:
         return GS_HTTP2_DRAINING_NS;
     case GS_HTTP_PHASE_LINGERING:
-        return LINGER_WINDOW_NS;
+        return GS_HTTP_LINGER_WINDOW_NS;
     default:
         return GS_NEVER;
     }
@@ -263,11 +261,6 @@ static unsigned compute_wants(const struct gs_http_conn *conn)
     default:
         return wants;
     }
-}
-
-static struct gs_http_lingering *lingering(struct gs_http_conn *conn)
-{
-    return (struct gs_http_lingering *)conn->body;
 }
 
 static inline void enter_phase(struct gs_http_conn *conn, enum gs_http_conn_phase phase,
@@ -307,7 +300,7 @@ void gs_http_conn_settle(struct gs_http_conn *conn, uint64_t now_ns)
         bool must_linger = !(conn->flags & GS_HTTP_CONN_EOF) &&
                            (conn->flags & GS_HTTP_CONN_MUST_LINGER || conn->input_length);
         conn->state = must_linger ? GS_HTTP_CONN_LINGER : GS_HTTP_CONN_CLOSED;
-        *lingering(conn) = (struct gs_http_lingering){
+        *gs_http_conn_lingering(conn) = (struct gs_http_lingering){
             .end_ns = gs_clock_after(now_ns, LINGER_MAX_NS),
             .queued = UINT64_MAX,
         };
@@ -487,50 +480,18 @@ void gs_http_conn_shut_down(struct gs_http_conn *conn, uint64_t now_ns)
     settle(conn, now_ns);
 }
 
-/* Returns whether a transfer was fast enough in its window; if so, another window starts. If more
- * bytes are queued than were sent in the window, some of them are from an earlier one and would
- * make the count too small: then the window is not judged. */
-static bool is_fast_enough(struct gs_http_conn *conn, uint64_t queued, uint64_t now_ns)
-{
-    const struct gs_http_options *options = &conn->service->options;
-    uint64_t min_bytes = options->min_rate * (options->rate_window_ns / GS_MILLISECOND) / 1000;
-    if (queued <= conn->transferred && conn->transferred - queued < min_bytes)
-        return false;
-    conn->transferred = queued;
-    conn->deadline_ns = gs_clock_after(now_ns, options->rate_window_ns);
-    return true;
-}
-
-/* Returns whether the peer sent enough in the window, or took enough of what is still queued; if
- * so, another window starts. How much was queued at first is not known: so the first window is
- * enough for a peer that has not taken all. */
-static bool may_linger_on(struct gs_http_conn *conn, uint64_t queued, uint64_t now_ns)
-{
-    struct gs_http_lingering *so_far = lingering(conn);
-    uint64_t min_bytes = conn->service->options.min_rate * (LINGER_WINDOW_NS / GS_SECOND);
-    bool is_sending = conn->transferred && conn->transferred >= min_bytes;
-    bool is_taking = queued && queued < so_far->queued && so_far->queued - queued >= min_bytes;
-    if (now_ns >= so_far->end_ns || !(is_sending || is_taking))
-        return false;
-    uint64_t deadline_ns = gs_clock_after(now_ns, LINGER_WINDOW_NS);
-    conn->deadline_ns = deadline_ns < so_far->end_ns ? deadline_ns : so_far->end_ns;
-    conn->transferred = 0;
-    so_far->queued = queued;
-    return true;
-}
-
 void gs_http_conn_expire(struct gs_http_conn *conn, uint64_t queued, uint64_t now_ns)
 {
     bool receiving = conn->phase == GS_HTTP_PHASE_RECEIVING;
-    if (now_ns < conn->deadline_ns ||
-        (conn->phase == GS_HTTP_PHASE_LINGERING && may_linger_on(conn, queued, now_ns)))
+    if (now_ns < conn->deadline_ns || (conn->phase == GS_HTTP_PHASE_LINGERING &&
+                                       gs_http_conn_may_linger_on(conn, queued, now_ns)))
         return;
     if (conn->phase == GS_HTTP_PHASE_LOADING) { /* HTTP/2: the peer is not to blame */
         restart_phase(conn, now_ns);
         return;
     }
     if (conn->phase == GS_HTTP_PHASE_SENDING || receiving) {
-        if (is_fast_enough(conn, receiving ? 0 : queued, now_ns))
+        if (gs_http_conn_is_fast_enough(conn, receiving ? 0 : queued, now_ns))
             return;
         gs_http_count(&conn->service->counts->timeouts, 1);
     } else if (conn->phase == GS_HTTP_PHASE_HEAD) {

@@ -96,6 +96,26 @@ uint64_t gs_http_conn_last_bytes(const struct gs_http_conn *conn);
  * the transport may tell the peer the reason. Output is dropped. */
 void gs_http_conn_linger(struct gs_http_conn *conn, uint64_t now_ns);
 
+/* ---- In conn_rate.c ---- */
+
+/* Of a peer that sends on, or takes the rest, after its last response. */
+#define GS_HTTP_LINGER_WINDOW_NS (5 * GS_SECOND)
+
+static inline struct gs_http_lingering *gs_http_conn_lingering(struct gs_http_conn *conn)
+{
+    return (struct gs_http_lingering *)conn->body;
+}
+
+/* Returns whether a transfer was fast enough in its window; if so, another window starts. If more
+ * bytes are queued than were sent in the window, some of them are from an earlier one and would
+ * make the count too small: then the window is not judged. */
+bool gs_http_conn_is_fast_enough(struct gs_http_conn *conn, uint64_t queued, uint64_t now_ns);
+
+/* Returns whether the peer sent enough in the window, or took enough of what is still queued; if
+ * so, another window starts. How much was queued at first is not known: so the first window is
+ * enough for a peer that has not taken all. */
+bool gs_http_conn_may_linger_on(struct gs_http_conn *conn, uint64_t queued, uint64_t now_ns);
+
 /* ---- In handle.c ---- */
 
 /* Handle a request; its body is complete if body_done. load: its complete load, or NULL. */

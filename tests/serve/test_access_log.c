@@ -1,5 +1,6 @@
 #include "serve/log/access_log.h"
 
+#include "tests/serve/log_entry.h"
 #include "tests/test.h"
 
 #include <gossamer/sys.h>
@@ -40,17 +41,6 @@ static void stop(void)
     unlink(path);
     unlink(moved);
     CHECK_EQ(rmdir(folder), 0);
-}
-
-static struct gs_http_log_entry entry(const char *line)
-{
-    return (struct gs_http_log_entry){
-        .request_line = line,
-        .request_line_length = line ? strlen(line) : 0,
-        .status = 200,
-        .body_bytes = 6,
-        .received = 1795262400,
-    };
 }
 
 static void write_entry(const char *client, const struct gs_http_log_entry *it,

@@ -1,5 +1,6 @@
 #include "serve/log/line.h"
 
+#include "tests/serve/log_entry.h"
 #include "tests/test.h"
 
 #include <stdlib.h>
@@ -16,18 +17,6 @@ static const char *put(const struct serve_log_format *format, const struct serve
     text[n - 1] = '\0';
     CHECK_EQ(strlen(text), n - 1);
     return text;
-}
-
-static struct gs_http_log_entry entry(const char *line)
-{
-    return (struct gs_http_log_entry){
-        .request_line = line,
-        .request_line_length = line ? strlen(line) : 0,
-        .status = 200,
-        .body_bytes = 6,
-        .received = 1795262400,
-        .started_ns = 5 * GS_SECOND,
-    };
 }
 
 static struct serve_log_format parse(const char *members, bool has_tls)
